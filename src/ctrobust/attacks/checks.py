@@ -1,0 +1,29 @@
+"""Values that attacks have in common, refused when impossible."""
+
+from collections.abc import Collection
+
+from ctrobust.attacks.objectives import Loss, canonical
+from ctrobust.errors import InputError
+
+
+def check_radius(eps: float, name: str = "eps") -> None:
+    """A radius or step for images in [0, 1]."""
+    if not 0.0 <= eps <= 1.0:
+        raise InputError(f"{name} is for images in [0, 1] and so at most 1, got {eps}; for 8 grey levels write 8/255")
+
+
+def check_count(value: int, name: str) -> None:
+    """A count of at least one."""
+    if value < 1:
+        raise InputError(f"{name} is at least 1, got {value}")
+
+
+def check_choice(value: str, name: str, allowed: Collection[str]) -> None:
+    """One of a few words."""
+    if value not in allowed:
+        raise InputError(f"{name} is one of {', '.join(allowed)}, got {value!r}")
+
+
+def check_loss(loss: str | Loss) -> str | Loss:
+    """A loss in its canonical spelling, or a callable as it is."""
+    return canonical(loss) if isinstance(loss, str) else loss

@@ -1,0 +1,51 @@
+"""What every attack checks of its inputs, and what it leaves as it found it."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from ctrobust.errors import InputError
+
+
+def check_batch(x: Tensor, y: Tensor, keys: Tensor | None) -> Tensor:
+    """Refuse what is no batch of images in [0, 1] with labels; give the keys, 0..N-1 by default."""
+    if not x.is_floating_point():
+        raise InputError(f"images are floating point in [0, 1], got {x.dtype}; divide uint8 images by 255")
+    if x.dim() < 2 or len(x) == 0:
+        raise InputError(f"images have shape (N, ...) with N >= 1, got {tuple(x.shape)}")
+    if y.shape != x.shape[:1] or y.is_floating_point() or y.dtype == torch.bool:
+        raise InputError(f"labels are integers of shape ({len(x)},), got {y.dtype} of shape {tuple(y.shape)}")
+    low, high = (value.item() for value in x.aminmax())
+    if not (low >= 0.0 and high <= 1.0):
+        raise InputError(f"images are in [0, 1], got values from {low:.4g} to {high:.4g}; normalize inside the model")
+    if keys is None:
+        return torch.arange(len(x), device=x.device)
+    if keys.shape != y.shape or keys.dtype != torch.int64:
+        raise InputError(f"keys are int64 of shape ({len(x)},), got {keys.dtype} of shape {tuple(keys.shape)}")
+    return keys.to(x.device)
+
+
+def check_logits(logits: Tensor, y: Tensor) -> Tensor:
+    """Refuse what are no finite logits (N, C) for these labels."""
+    if logits.dim() != 2 or len(logits) != len(y):
+        raise InputError(f"the model gives logits (N, C) = ({len(y)}, C), got {tuple(logits.shape)}")
+    if not torch.isfinite(logits).all():
+        raise InputError("the model's logits are not all finite: NaN or infinity found")
+    if not (y.min() >= 0 and y.max() < logits.shape[1]):
+        raise InputError(f"labels are in 0..{logits.shape[1] - 1}, got {int(y.min())} to {int(y.max())}")
+    return logits
+
+
+@contextlib.contextmanager
+def untouched(model: nn.Module, x: Tensor) -> Iterator[None]:
+    """Gradients on, whatever the caller's mode; the global generators and the modules' modes put back at the end."""
+    modes = [(part, part.training) for part in model.modules()]
+    devices = [x.device] if x.device.type == "cuda" else []
+    try:
+        with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        for part, mode in modes:
+            part.training = mode

@@ -1,0 +1,144 @@
+"""What an attack ascends: a loss by its text, in a form whose gradient has the loss's sign and does not vanish.
+
+Attacks use the direction of the gradient only, so any increasing function of a loss serves as well as the loss. For an
+over-confident model the gradients of CE, SCE and STD underflow in float32 and a plain attack stalls; these forms do
+not: CE's is the log-odds d = log sum_{j != y} exp z_j - z_y (CE = softplus(d)); SCE's is log SCE; STD's is log STD.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from ctrobust import losses
+from ctrobust.attacks.grammar import Value, format_call, parse_call
+from ctrobust.errors import InputError
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A loss in Python: (logits, y, clean_logits) -> (N,)."""
+
+
+def log_odds(logits: Tensor, y: Tensor) -> Tensor:
+    """Of being wrong: log sum_{j != y} exp z_j - z_y, (N,)."""
+    label = y[:, None]
+    wrong = logits.scatter(1, label, float("-inf")).logsumexp(1)
+    return wrong - logits.gather(1, label)[:, 0]
+
+
+def log_sce(logits: Tensor, y: Tensor, gamma: float) -> Tensor:
+    """Log SCE = gamma STD + log CE, (N,); log softplus(d) = d to the last bit where d < -17."""
+    odds = log_odds(logits, y)
+    log_ce = torch.where(odds < -17, odds, softplus(odds.clamp(min=-17)).log())
+    return gamma * losses.std(logits, y) + log_ce if gamma else log_ce
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A loss to ascend.
+
+    Attributes:
+        ascend: (logits, y, clean_logits) -> (N,).
+        needs_clean: whether the clean logits are looked at.
+        flat_at_clean: whether the gradient is zero at the clean image, so that an attack must start beside it.
+    """
+
+    ascend: Loss
+    needs_clean: bool
+    flat_at_clean: bool
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One named loss: how its objective is made from its parameters, their defaults, whether it is a divergence."""
+
+    make: Callable[..., Loss]
+    defaults: Mapping[str, Value]
+    divergence: bool = False
+
+
+def _ce() -> Loss:
+    return lambda z, y, _: log_odds(z, y)
+
+
+def _sce(gamma: float) -> Loss:
+    return lambda z, y, _: log_sce(z, y, gamma)
+
+
+def _kl() -> Loss:
+    return lambda z, _, clean: losses.kl(z, clean)
+
+
+def _skl(gamma: float, std_at: Literal["adv", "clean"]) -> Loss:
+    return lambda z, y, clean: losses.skl(z, clean, y, gamma=gamma, std_at=std_at)
+
+
+def _std() -> Loss:
+    return lambda z, y, _: losses.log_std(z, y)
+
+
+def _dlr() -> Loss:
+    return lambda z, y, _: losses.dlr(z, y)
+
+
+def _margin() -> Loss:
+    return lambda z, y, _: losses.margin(z, y)
+
+
+OBJECTIVES: dict[str, _Entry] = {
+    "ce": _Entry(_ce, {}),
+    "sce": _Entry(_sce, {"gamma": 2.0}),
+    "kl": _Entry(_kl, {}, divergence=True),
+    "skl": _Entry(_skl, {"gamma": 2.0, "std_at": "adv"}, divergence=True),
+    "std": _Entry(_std, {}),
+    "dlr": _Entry(_dlr, {}),
+    "margin": _Entry(_margin, {}),
+}
+
+
+def _resolve(text: str) -> tuple[str, dict[str, Value]]:
+    """Name and all parameters of a loss's text."""
+    name, given = parse_call(text)
+    if name not in OBJECTIVES:
+        raise InputError(f"unknown loss {name!r}; known: {', '.join(OBJECTIVES)}")
+    defaults = OBJECTIVES[name].defaults
+    for key, value in given.items():
+        if key not in defaults:
+            allowed = f"takes {', '.join(defaults)}" if defaults else "takes no parameters"
+            raise InputError(f"loss {name!r} {allowed}; got {key!r}")
+        if isinstance(defaults[key], str) is not isinstance(value, str):
+            raise InputError(f"loss {name!r}: {key}={value!r} is not of the kind of its default {defaults[key]!r}")
+    parameters = {**defaults, **given}
+    if isinstance(gamma := parameters.get("gamma", 0.0), float) and not gamma >= 0:
+        raise InputError(f"loss {name!r}: gamma is at least 0, got {gamma}")
+    if parameters.get("std_at", "adv") not in ("adv", "clean"):
+        raise InputError(f"loss {name!r}: std_at is adv or clean, got {parameters['std_at']!r}")
+    return name, parameters
+
+
+def canonical(text: str) -> str:
+    """The one spelling of a loss: parameters in order, those at their default left out.
+
+    Example:
+        >>> canonical("skl( gamma = 1.0, std_at=adv)"), canonical("sce(gamma=2)")
+        ('skl(gamma=1)', 'sce')
+    """
+    name, parameters = _resolve(text)
+    defaults = OBJECTIVES[name].defaults
+    return format_call(name, {key: value for key, value in parameters.items() if value != defaults[key]})
+
+
+def objective(loss: str | Loss) -> Objective:
+    """The objective of a loss given as text or as a callable.
+
+    Example:
+        >>> objective("std").ascend(torch.tensor([[3.0, 1.0, 0.0]]), torch.tensor([0]), torch.empty(0)).shape
+        torch.Size([1])
+    """
+    if not isinstance(loss, str):
+        return Objective(loss, needs_clean=True, flat_at_clean=False)
+    name, parameters = _resolve(loss)
+    entry = OBJECTIVES[name]
+    return Objective(entry.make(**parameters), needs_clean=entry.divergence, flat_at_clean=entry.divergence)

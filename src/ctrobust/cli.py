@@ -1,0 +1,197 @@
+"""The command line: options in, rooms called, tables out. No logic of its own.
+
+Torch is imported inside the commands, so that --help and --version answer at once.
+"""
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ctrobust import display, specs
+from ctrobust._version import __version__
+from ctrobust.errors import CtrobustError, SpecError
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 internal error; 2 wrong options or inputs; 3 wrong spec; 4 data missing or damaged; "
+    "5 run directory cannot be read, written or resumed; 130 interrupted, the state is saved."
+)
+
+app = typer.Typer(
+    name="ctrobust",
+    help="Train, attack and evaluate image classifiers that generalize and resist attack.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+DataRoot = Annotated[
+    Path | None, typer.Option(help="Where data sets lie; before $CTROBUST_DATA, the cache and /usr/share/datasets.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; torch's choice by default.")]
+SPEC = "What the run is"
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"ctrobust {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Train, attack and evaluate image classifiers that generalize and resist attack."""
+
+
+@app.command(epilog="Example: ctrobust demo --out runs/demo")
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the run directories go.")] = Path("runs/demo"),
+    threads: Threads = None,
+) -> None:
+    """Train two networks on embedded digits, attack them, and print what became of them. About a minute."""
+    _prepare(threads)
+    from ctrobust import execution
+    from ctrobust.training import Saving
+
+    with display.stoppable() as stop:
+        runs = []
+        for method in ("dropout", "mdl"):
+            with display.TrainingBar(f"train {method}") as bar:
+                runs.append(execution.train_demo(out, method, bar, Saving(stop=stop)))
+    with display.interruptible():
+        rows = []
+        for run in runs:
+            with display.attack_bar(f"attack {run.method}") as watch:
+                rows.append((run.method, list(execution.attack_demo(run, watch))))
+    display.demo_table(rows, out)
+
+
+@app.command(epilog="Example: ctrobust train --data fashion-mnist --method mdl --eta 90 --epochs 50 --lr 0.01")
+def train(
+    config: Annotated[Path | None, typer.Option(help="TOML file with the spec; options win over it.")] = None,
+    method: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(specs.METHODS)}.", rich_help_panel=SPEC)
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="digits, fashion-mnist or mnist.", rich_help_panel=SPEC)] = None,
+    limit: Annotated[int | None, typer.Option(help="Only the first so many images.", rich_help_panel=SPEC)] = None,
+    model: Annotated[str | None, typer.Option(help="mnistnet.", rich_help_panel=SPEC)] = None,
+    width: Annotated[int | None, typer.Option(help="Of the network; 64 is the paper's.", rich_help_panel=SPEC)] = None,
+    noise: Annotated[str | None, typer.Option(help="dropout, dropconnect or none.", rich_help_panel=SPEC)] = None,
+    drop: Annotated[float | None, typer.Option(help="Its rate.", rich_help_panel=SPEC)] = None,
+    samples: Annotated[int | None, typer.Option(help="K, sub-networks a step.", rich_help_panel=SPEC)] = None,
+    rho: Annotated[float | None, typer.Option(help="Weight of MDL's similarity.", rich_help_panel=SPEC)] = None,
+    eta: Annotated[float | None, typer.Option(help="MDL's percentile, 0 to 100.", rich_help_panel=SPEC)] = None,
+    diversity: Annotated[str | None, typer.Option(help="cosine or pearson.", rich_help_panel=SPEC)] = None,
+    epochs: Annotated[int | None, typer.Option(help="How many.", rich_help_panel=SPEC)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images a step.", rich_help_panel=SPEC)] = None,
+    lr: Annotated[float | None, typer.Option(help="Largest learning rate.", rich_help_panel=SPEC)] = None,
+    momentum: Annotated[float | None, typer.Option(help="Of SGD.", rich_help_panel=SPEC)] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="On everything.", rich_help_panel=SPEC)] = None,
+    schedule: Annotated[str | None, typer.Option(help="cyclic or multistep.", rich_help_panel=SPEC)] = None,
+    warmup: Annotated[bool | None, typer.Option(help="The paper's warm-up.", rich_help_panel=SPEC)] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights, order and masks.", rich_help_panel=SPEC)] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; runs/DATA-MODEL-HASH by default.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
+    data_root: DataRoot = None,
+    threads: Threads = None,
+    checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Longest time between checkpoints.")] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Train one network: a run directory with weights, metrics and a record."""
+    given: dict[str, Any] = {
+        "method": method, "data": data, "limit": limit, "epochs": epochs, "batch_size": batch_size, "lr": lr,
+        "momentum": momentum, "weight_decay": weight_decay, "seed": seed,
+        "model": {"name": model, "width": width, "noise": noise, "drop": drop},
+        "recipe": {"samples": samples, "rho": rho, "eta": eta, "diversity": diversity},
+        "schedule": {"name": schedule, "warmup": warmup},
+    }  # fmt: skip
+    fields = specs.merge(specs.read_toml(config) if config else {}, specs.given_only(given))
+    _prepare(threads)
+    from ctrobust.store import RunDirectory
+    from ctrobust.training import Saving
+    from ctrobust.training import train as run_training
+
+    stored = resume and out is not None and not fields
+    spec = RunDirectory(out).read_spec() if stored and out is not None else specs.train_spec(fields)
+    path = out or Path("runs") / f"{spec.data.replace(':', '-')}-{spec.model.name}-{specs.spec_hash(spec)}"
+    with display.stoppable() as stop, display.TrainingBar(f"train {path}") as bar:
+        saving = Saving(seconds=checkpoint_seconds, stop=stop)
+        record = run_training(
+            spec, RunDirectory(path), data_root=data_root, resume=resume, watcher=bar, saving=saving
+        )  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps({"run": str(path), **record}, indent=2))
+    else:
+        display.training_summary(path, record)
+
+
+@app.command(epilog="Example: ctrobust evaluate runs/demo/mdl --attack fgsm --attack s-pgd --eps 0.05 --eps 0.1")
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run directory, or a weights file.")],
+    attack: Annotated[list[str] | None, typer.Option(help="As in pgd:eps=8/255,loss=sce(gamma=5). Repeatable.")] = None,
+    eps: Annotated[list[str] | None, typer.Option(help="For attacks that name none. Repeatable.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many images.")] = None,
+    data: Annotated[str | None, typer.Option(help="Another data set than the run's.")] = None,
+    split: Annotated[str, typer.Option(help="test or train.")] = "test",
+    data_root: DataRoot = None,
+    chunk: Annotated[int, typer.Option(min=1, help="Images attacked at a time.")] = 256,
+    threads: Threads = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Attack a network: robust accuracies with intervals, and its confidence threshold."""
+    if eps and not attack:
+        raise SpecError("--eps is for attacks: name one with --attack")
+    _prepare(threads)
+    from ctrobust import execution
+
+    attacks = execution.expand(attack or [], eps or [])
+    with display.interruptible():
+        found = execution.evaluation_data(run, data, data_root, split)
+        with display.attack_bar(f"evaluate {run}") as watch:
+            rows = list(
+                execution.evaluate_stored(run, found, attacks or [None], limit=limit, chunk=chunk, watch=watch)
+            )  # fmt: skip
+    if as_json:
+        typer.echo(json.dumps(display.evaluation_json(run, found, rows), indent=2))
+    else:
+        display.evaluation_table(run, found, rows)
+
+
+def _prepare(threads: int | None) -> None:
+    """Set up this process for long numerical work."""
+    with display.status("loading"):
+        import torch
+
+        from ctrobust.training import keep_freed_memory
+
+    keep_freed_memory()
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
+def main() -> None:
+    """Run a command; an error is one message and an exit code, its traceback only with --debug."""
+    debug = "--debug" in sys.argv[1:]
+    try:
+        app()
+    except CtrobustError as error:
+        if debug:
+            traceback.print_exc()
+        display.complain(str(error), interrupted=error.exit_code == 130)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader left, as `head` does: nothing to say, nobody to say it to
+        sys.exit(141)
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        display.complain(f"internal error: {type(error).__name__}: {error}\nrun again with --debug for the traceback")
+        sys.exit(1)

@@ -1,0 +1,268 @@
+"""What a person sees: bars and notes on standard error, tables on standard output, plain text off a terminal."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ctrobust.errors import CtrobustError
+
+if TYPE_CHECKING:
+    from ctrobust.data import Dataset
+    from ctrobust.evaluation import Evaluation, Interval
+    from ctrobust.execution import Attacked
+
+notes = Console(stderr=True, highlight=False)
+
+
+def tables() -> Console:
+    """Standard output; a pipe or file gets lines as long as they need to be."""
+    plain = Console(highlight=False)
+    return plain if plain.is_terminal else Console(highlight=False, width=160)
+
+
+def complain(message: str, *, interrupted: bool = False) -> None:
+    """An error, in red where there is colour."""
+    notes.print(f"[bold red]{'interrupted' if interrupted else 'error'}:[/] {escape(message)}", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def status(text: str) -> Iterator[None]:
+    """A spinner while something loads."""
+    with notes.status(text) if notes.is_terminal else contextlib.nullcontext():
+        yield
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+        console=notes,
+        disable=not notes.is_terminal,
+    )
+
+
+class TrainingBar:
+    """Progress of a run: a bar on a terminal, else a line an epoch."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.bar = _bar()
+        self.task = self.bar.add_task(escape(title), total=None, note="")
+
+    def __enter__(self) -> "TrainingBar":
+        self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.bar.stop()
+
+    def step(self, done: int, total: int, epoch: int, loss: float) -> None:
+        """Move the bar."""
+        self.bar.update(self.task, completed=done, total=total, note=f"epoch {epoch + 1} loss {loss:.4f}")
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        """Print a line where there is no bar."""
+        if self.bar.disable:
+            notes.print(
+                f"{escape(self.title)}: epoch {metrics['epoch']} loss {metrics['loss']:.4f} "
+                f"lr {metrics['lr']:.4g} {metrics['seconds']:.1f} s",
+                soft_wrap=True,
+            )
+
+
+@contextlib.contextmanager
+def attack_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Progress of an evaluation: a bar on a terminal, else a line every ten seconds."""
+    bar, told = _bar(), time.monotonic()
+    task = bar.add_task(escape(title), total=None, note="")
+
+    def watch(done: int, total: int) -> None:
+        nonlocal told
+        bar.update(task, completed=done, total=total)
+        if bar.disable and (time.monotonic() - told >= 10 or done == total):
+            told = time.monotonic()
+            notes.print(f"{escape(title)}: {done} of {total} examples", soft_wrap=True)
+
+    with bar:
+        yield watch
+
+
+class _Interrupted(CtrobustError):  # noqa: N818 - not an error
+    exit_code = 130
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and SIGTERM are noted, for work that asks whether to stop; a second one interrupts at once."""
+    asked: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        if asked:
+            raise _Interrupted("stopped at once; the last checkpoint is intact")
+        asked.append(number)
+
+    with _handling(note):
+        yield lambda: bool(asked)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the work cleanly; what was finished is stored."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise _Interrupted("stopped; finished attacks are stored and will not be done again")
+
+    with _handling(end):
+        yield
+
+
+@contextlib.contextmanager
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def percent(share: float, interval: "Interval | Sequence[float]") -> str:
+    """A share with its interval, as in `93.2% [91.0, 95.0]`."""
+    low, high = interval if isinstance(interval, Sequence) else (interval.low, interval.high)
+    return f"{100 * share:.1f}% [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def _count(part: int, whole: int) -> str:
+    return f"{part:,} of {whole:,}"
+
+
+def demo_table(rows: "Sequence[tuple[str, Sequence[Attacked]]]", out: Path) -> None:
+    """One line a network."""
+    console = tables()
+    first = rows[0][1][0].evaluation
+    radius = rows[0][1][0].attack.partition("eps=")[2]
+    table = Table(
+        title=f"digits, {len(first)} test images, attacks within {radius}; 95% intervals",
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+    )
+    table.add_column("network")
+    table.add_column("accuracy")
+    for name in ("FGSM", "PGD-20", "S-PGD-20"):
+        table.add_column(name)
+    table.add_column(f"wrong categories below 1/{first.probabilities.shape[1] - 1}")
+    for method, attacked in rows:
+        clean: Evaluation = attacked[0].evaluation
+        cells = [percent(one.evaluation.robust_accuracy, one.evaluation.interval) for one in attacked]
+        below = _count(clean.threshold.wrong_below, clean.threshold.wrong_total)
+        table.add_row(method, percent(clean.accuracy, clean.accuracy_interval), *cells, below)
+    console.print(table)
+    names = ", ".join(str(out / method) for method, _ in rows)
+    console.print(f"run directories: {escape(names)}", soft_wrap=True)
+
+
+def training_summary(path: Path, record: dict[str, Any]) -> None:
+    """What a finished run gave."""
+    results, data = record["results"], record["data"]
+    threshold = results["threshold"]
+    unverified = "" if data["verified"] else " (unverified)"
+    seconds = sum(record["seconds_per_epoch"])
+    console = tables()
+    console.print(
+        f"{escape(str(path))}: {data['name']}{unverified}, {data['train']:,} training images, "
+        f"{len(record['seconds_per_epoch'])} epochs in {seconds:.1f} s\n"
+        f"test accuracy {percent(results['accuracy'], results['accuracy_interval'])} of {data['test']:,}; wrong "
+        f"categories below {threshold['threshold']:.4g}: {_count(threshold['wrong_below'], threshold['wrong_total'])}",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> None:
+    """One line an attack, and the confidence threshold below."""
+    console = tables()
+    first = rows[0].evaluation
+    unverified = "" if data.verified else ", unverified"
+    console.print(
+        f"{run} on {data.name} ({data.split}{unverified}), {len(first):,} images\n"
+        f"accuracy {percent(first.accuracy, first.accuracy_interval)}",
+        markup=False,
+        soft_wrap=True,
+    )
+    attacked = [row for row in rows if row.attack != "none"]
+    if attacked:
+        table = Table(box=box.SIMPLE_HEAD)
+        table.add_column("attack")
+        for name in ("robust accuracy", "success rate", "passes an image", "seconds"):
+            table.add_column(name, justify="right")
+        for row in attacked:
+            one = row.evaluation
+            passes = f"{one.forwards.mean():.1f} + {one.backwards.mean():.1f}"
+            took = "stored" if row.seconds is None else f"{row.seconds:.1f}"
+            table.add_row(
+                escape(row.attack),
+                escape(percent(one.robust_accuracy, one.interval)),
+                f"{100 * one.attack_success_rate:.1f}%",
+                passes,
+                took,
+            )
+        console.print(table)
+    _threshold_lines(console, first)
+
+
+def _threshold_lines(console: Console, clean: "Evaluation") -> None:
+    statistics = clean.threshold
+    classes = clean.probabilities.shape[1]
+    lines = [
+        f"confidence threshold 1/{classes - 1}: {_count(statistics.wrong_below, statistics.wrong_total)} "
+        "wrong categories are below it"
+    ]
+    swept = zip(statistics.sweep_thresholds, statistics.sweep_counts, strict=True)
+    chosen = [pair for i, pair in enumerate(swept) if i in (5, 9, 12, 15)]
+    lines.append("  swept down: " + ", ".join(f"{count:,} below {level:.2g}" for level, count in chosen))
+    if statistics.largest_wrong_confidence is not None:
+        lines.append(f"  largest p_y among errors: {statistics.largest_wrong_confidence:.4f}")
+    above = [
+        f"{100 * accuracy:.2f}% above {level:.2g}"
+        for level, accuracy in zip(statistics.confidence_levels, statistics.accuracy_above, strict=True)
+        if accuracy is not None and level in (0.5, 0.3, 0.1, 0.0)
+    ]
+    lines.append("  accuracy among p_y > t: " + ", ".join(above))
+    console.print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> dict[str, Any]:
+    """All figures as plain values."""
+    first = rows[0].evaluation.summary()
+    return {
+        "run": str(run),
+        "data": {"name": data.name, "split": data.split, "verified": data.verified, "count": first["count"]},
+        "accuracy": first["accuracy"],
+        "accuracy_interval": first["accuracy_interval"],
+        "threshold": first["threshold"],
+        "attacks": [
+            {
+                "attack": row.attack,
+                **{k: v for k, v in row.evaluation.summary().items() if not k.startswith(("accuracy", "threshold"))},
+                "seconds": row.seconds,
+                "outcomes": None if row.file is None else str(row.file),
+            }
+            for row in rows
+            if row.attack != "none"
+        ],
+    }

@@ -1,0 +1,95 @@
+"""Counter-based random draws: a pure function of (stream, key, position), never of what was drawn before.
+
+An example's draws are therefore the same in any batch, order, shard or process, and a killed run repeats them when
+resumed. Everything is SplitMix64 on int64 tensors, whose wrapping arithmetic gives the same bits on every device.
+"""
+
+import hashlib
+import math
+
+import torch
+from torch import Tensor
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def _signed(value: int) -> int:
+    """The int64 with the bits of an unsigned 64-bit value."""
+    value &= _MASK
+    return value - (1 << 64) if value >> 63 else value
+
+
+_STEP, _MUL_1, _MUL_2 = _signed(_GOLDEN), _signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB)
+
+
+def stream(*names: int | str) -> int:
+    """A 64-bit stream number from what it is for, as in `stream(seed, "pgd", restart, step)`.
+
+    Example:
+        >>> stream(0, "pgd", 1) == stream(0, "pgd", 1), stream(0, "pgd", 1) == stream(0, "pgd", 11)
+        (True, False)
+    """
+    digest = hashlib.blake2b(repr(names).encode(), digest_size=8).digest()
+    return _signed(int.from_bytes(digest, "little"))
+
+
+def _xor_shift(state: Tensor, bits: int) -> Tensor:
+    """Set state ^= state >>> bits, in place; int64's own shift copies the sign, so those bits are masked off."""
+    return state.bitwise_xor_((state >> bits).bitwise_and_((1 << (64 - bits)) - 1))
+
+
+def _mix(state: Tensor) -> Tensor:
+    """SplitMix64's finalizer, in place: each output bit depends on each input bit."""
+    state = _xor_shift(state, 30).mul_(_MUL_1)
+    state = _xor_shift(state, 27).mul_(_MUL_2)
+    return _xor_shift(state, 31)
+
+
+def words(keys: Tensor, stream: int, count: int) -> Tensor:
+    """`count` random 64-bit words for each key: (N,) int64 -> (N, count) int64, on the keys' device."""
+    start = _mix(keys * _STEP + stream)
+    counter = torch.arange(1, count + 1, device=keys.device) * _STEP
+    return _mix(start[:, None] + counter)
+
+
+def uniform(keys: Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:
+    """Uniform float32 draws in [0, 1), 24 bits each: (N,) -> (N, *shape).
+
+    Example:
+        >>> a = uniform(torch.tensor([3, 7]), stream(0), (2, 2))
+        >>> torch.equal(a[1:], uniform(torch.tensor([7]), stream(0), (2, 2)))
+        True
+    """
+    size = math.prod(shape)
+    halves = words(keys, stream, (size + 1) // 2).view(torch.int32)[:, :size]
+    return ((halves >> 8) & 0xFFFFFF).float().mul_(2.0**-24).view(len(keys), *shape)
+
+
+def normal(keys: Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:
+    """Standard normal float32 draws by Box and Muller: (N,) -> (N, *shape). Made on the CPU: devices' log differs."""
+    size = math.prod(shape)
+    u, v = uniform(keys.cpu(), stream, (2, size)).double().unbind(1)
+    draws = torch.sqrt(-2 * torch.log1p(-u)) * torch.cos(2 * math.pi * v)
+    return draws.float().view(len(keys), *shape).to(keys.device)
+
+
+def keep(keys: Tensor, stream: int, count: int, drop: float) -> Tensor:
+    """A boolean mask, False with probability `drop` (to 2^-16): (N,) -> (N, count).
+
+    One word serves four positions, eight where a byte holds `drop` exactly: cheaper than one draw a position.
+    """
+    lane, levels = (torch.int8, 1 << 8) if (drop * 256).is_integer() else (torch.int16, 1 << 16)
+    per_word = 64 // lane.itemsize // 8
+    lanes = words(keys, stream, -(-count // per_word)).view(lane)[:, :count]
+    return lanes >= round(drop * levels) - levels // 2
+
+
+def permutation(size: int, stream: int) -> Tensor:
+    """A random order of 0..size-1, (size,) int64.
+
+    Example:
+        >>> sorted(permutation(4, stream(0)).tolist())
+        [0, 1, 2, 3]
+    """
+    return words(torch.arange(size), stream, 1)[:, 0].argsort(stable=True)

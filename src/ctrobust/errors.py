@@ -1,0 +1,31 @@
+"""What can go wrong, one class per exit code of the command line."""
+
+
+class CtrobustError(Exception):
+    """Anything this package refuses or cannot do; the message says what was found and what is allowed."""
+
+    exit_code = 1
+
+
+class InputError(CtrobustError, ValueError):
+    """A tensor, model or value passed by the caller does not fit."""
+
+    exit_code = 2
+
+
+class SpecError(CtrobustError, ValueError):
+    """A specification names an unknown key or an impossible value."""
+
+    exit_code = 3
+
+
+class DataError(CtrobustError):
+    """A data set is missing, damaged, or not of the documented format."""
+
+    exit_code = 4
+
+
+class RunError(CtrobustError):
+    """A run directory cannot be read, written or resumed."""
+
+    exit_code = 5

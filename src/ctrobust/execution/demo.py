@@ -1,0 +1,42 @@
+"""The demonstration: two networks on embedded data, attacked three ways."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ctrobust import data as datasets
+from ctrobust.evaluation.measure import Watch
+from ctrobust.execution.evaluating import Attacked, evaluate_stored, expand
+from ctrobust.specs import TrainSpec, train_spec
+from ctrobust.store import RunDirectory
+from ctrobust.training import Saving, Watcher, train
+
+EPS = "0.1"
+ATTACKS = ("fgsm", "pgd", "s-pgd")
+METHODS = ("dropout", "mdl")
+
+
+@dataclass(frozen=True)
+class DemoRun:
+    """One network of the demonstration."""
+
+    method: str
+    path: Path
+    record: dict[str, Any]
+
+
+def demo_spec(method: str) -> TrainSpec:
+    """Small batches, because scikit-learn's digits are few."""
+    return train_spec({"method": method, "data": "digits", "epochs": 10, "batch_size": 16, "lr": 0.02})
+
+
+def train_demo(out: Path, method: str, watcher: Watcher, saving: Saving) -> DemoRun:
+    """Train one network, or take it up where an interrupted demonstration left it."""
+    run = RunDirectory(out / method)
+    return DemoRun(method, run.path, train(demo_spec(method), run, resume=True, watcher=watcher, saving=saving))
+
+
+def attack_demo(run: DemoRun, watch: Watch) -> Iterator[Attacked]:
+    """Attack one network with each attack."""
+    return evaluate_stored(run.path, datasets.load("digits", "test"), expand(ATTACKS, [EPS]), watch=watch)

@@ -1,0 +1,99 @@
+"""Evaluations of a trained network, each done once: what is stored in its run directory is not done again."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctrobust import data as datasets
+from ctrobust.attacks import Attack, parse
+from ctrobust.data import Dataset
+from ctrobust.errors import InputError
+from ctrobust.evaluation import Evaluation, evaluate_each
+from ctrobust.evaluation.measure import Watch
+from ctrobust.specs import EvaluationSpec
+from ctrobust.store import RunDirectory, read_arrays, read_tensors, write_arrays
+from ctrobust.training import load, weights_file
+
+
+@dataclass(frozen=True, eq=False)
+class Attacked:
+    """One attack on a network.
+
+    Attributes:
+        attack: its canonical text, or "none".
+        evaluation: the outcomes.
+        file: where they are kept, None for a weights file outside a run directory.
+        seconds: what it took; None where the outcomes were stored before.
+    """
+
+    attack: str
+    evaluation: Evaluation
+    file: Path | None
+    seconds: float | None
+
+
+def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
+    """Each attack's text, those without eps once for each radius.
+
+    Example:
+        >>> [str(attack) for attack in expand(["fgsm", "pgd:eps=0.1"], ["2/255", "8/255"])]
+        ['fgsm:eps=2/255', 'fgsm:eps=8/255', 'pgd:eps=0.1']
+    """
+    texts = []
+    for text in attacks:
+        _, _, fields = text.partition(":")
+        given = any(field.partition("=")[0].strip() == "eps" for field in fields.split(","))
+        if given or not radii:
+            texts.append(text)
+        else:
+            texts += [f"{text}{',' if fields else ':'}eps={radius}" for radius in radii]
+    return list(dict.fromkeys(parse(text) for text in texts))
+
+
+def evaluation_data(path: Path, name: str | None, root: Path | None, split: str = "test") -> Dataset:
+    """The data that a network was trained for, or another with as many channels and classes."""
+    _, note = read_tensors(weights_file(path))
+    found = datasets.load(name or note["data"], split, root)
+    if (found.in_channels, found.num_classes) != (note["in_channels"], note["num_classes"]):
+        raise InputError(
+            f"{found.name} has {found.in_channels} channels and {found.num_classes} classes; "
+            f"the network takes {note['in_channels']} and {note['num_classes']}"
+        )
+    return found
+
+
+def evaluate_stored(
+    path: Path,
+    data: Dataset,
+    attacks: Sequence[Attack | None],
+    *,
+    limit: int | None = None,
+    chunk: int = 256,
+    watch: Watch | None = None,
+) -> Iterator[Attacked]:
+    """Attack a network, yielding each attack's outcomes when they are there and stored; None is no attack."""
+    file = weights_file(path)
+    run = RunDirectory(file.parent) if RunDirectory(file.parent).model_file == file else None
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    texts = ["none" if attack is None else str(attack) for attack in attacks]
+    specs = [
+        EvaluationSpec.model_validate(
+            {"data": data.name, "split": data.split, "limit": limit, "attack": text, "chunk": chunk, "weights": digest}
+        )
+        for text in texts
+    ]
+    files = [run.outcomes_file(spec) if run else None for spec in specs]
+    missing = [attack for attack, kept in zip(attacks, files, strict=True) if kept is None or not kept.exists()]
+    fresh = evaluate_each(load(file), data, missing, limit=limit, chunk=chunk, watch=watch)
+    begun = time.monotonic()
+    for text, attack, kept in zip(texts, attacks, files, strict=True):
+        if attack not in missing and kept is not None:
+            yield Attacked(text, Evaluation.from_arrays(read_arrays(kept)), kept, None)
+            continue
+        evaluation = next(fresh)
+        if kept is not None:
+            write_arrays(kept, evaluation.arrays())
+        yield Attacked(text, evaluation, kept, time.monotonic() - begun)
+        begun = time.monotonic()

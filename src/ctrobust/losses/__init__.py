@@ -1,0 +1,52 @@
+"""Losses: logits and labels in, one value per example out.
+
+Every loss takes (N, C) logits and (N,) integer labels and returns (N,): the caller reduces. Natural logarithm. Half
+precision and bfloat16 are computed and returned in float32, float64 stays. Values and gradients are finite for finite
+logits, those of untrained and of saturated networks included.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from ctrobust.losses.cross_entropy import cross_entropy
+from ctrobust.losses.dlr import dlr, dlr_targeted
+from ctrobust.losses.focal import focal
+from ctrobust.losses.kl import kl
+from ctrobust.losses.label_relaxation import label_relaxation
+from ctrobust.losses.label_smoothing import label_smoothing
+from ctrobust.losses.margin import margin
+from ctrobust.losses.mdl import mask_score, mask_threshold, mdl, wrong_similarity
+from ctrobust.losses.online_label_smoothing import online_label_smoothing
+from ctrobust.losses.sce import sce
+from ctrobust.losses.skl import skl
+from ctrobust.losses.std import log_std, std
+
+__all__ = [
+    "LOSSES",
+    "cross_entropy",
+    "dlr",
+    "dlr_targeted",
+    "focal",
+    "kl",
+    "label_relaxation",
+    "label_smoothing",
+    "log_std",
+    "margin",
+    "mask_score",
+    "mask_threshold",
+    "mdl",
+    "online_label_smoothing",
+    "sce",
+    "skl",
+    "std",
+    "wrong_similarity",
+]
+
+# What a network can be trained on as it is, and what `mdl` takes as its base.
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "ce": cross_entropy,
+    "label-smoothing": label_smoothing,
+    "focal": focal,
+    "label-relaxation": label_relaxation,
+}

@@ -1,0 +1,40 @@
+"""Online label smoothing."""
+
+from torch import Tensor
+
+from ctrobust.errors import InputError
+from ctrobust.losses.classes import label_class
+from ctrobust.losses.inputs import checked_labels, checked_logits
+
+
+def online_label_smoothing(logits: Tensor, y: Tensor, soft_labels: Tensor) -> Tensor:
+    """Cross-entropy of each example, half to its label and half to its class's soft label (Zhang et al.; OLS).
+
+    L_CE / 2 - sum_c S[y]_c log p_c / 2
+
+    Args:
+        logits: (N, C), C >= 2.
+        y: (N,) integer labels.
+        soft_labels: (C, C) S, on the device of the logits; its row y is the mean output of the last epoch's correctly
+            classified examples of class y. All zero in the first epoch, which leaves L_CE / 2.
+
+    Returns:
+        (N,).
+
+    Example:
+        >>> import torch
+        >>> p = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
+        >>> online_label_smoothing(p.log(), torch.tensor([0]), torch.tensor([0.7, 0.2, 0.07, 0.03]).expand(4, 4))
+        tensor([0.8209])
+    """
+    logits = checked_logits(logits)
+    y = checked_labels(y, logits)
+    C = logits.shape[-1]
+    if not soft_labels.is_floating_point() or soft_labels.shape != (C, C):
+        raise InputError(
+            f"soft_labels must be a floating tensor of shape ({C}, {C}) for {C} classes; "
+            f"got {soft_labels.dtype} of shape {tuple(soft_labels.shape)}"
+        )
+    log_p = logits.log_softmax(-1)
+    soft = (soft_labels.to(log_p.dtype)[y] * log_p).sum(-1)
+    return -(label_class(log_p, y) + soft) / 2

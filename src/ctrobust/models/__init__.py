@@ -1,0 +1,61 @@
+"""Networks by name, each a Classifier that takes images in [0, 1]."""
+
+from collections.abc import Callable, Sequence
+
+from torch import nn
+
+from ctrobust.errors import InputError
+from ctrobust.models.classifier import Classifier, Normalize
+from ctrobust.models.mnistnet import mnistnet
+from ctrobust.models.split import split
+from ctrobust.regularizers import HEAD_NOISE
+
+MODELS: dict[str, Callable[[int, int, int], tuple[nn.Module, nn.Sequential]]] = {"mnistnet": mnistnet}
+
+__all__ = ["MODELS", "Classifier", "Normalize", "build", "split"]
+
+
+def build(
+    name: str,
+    num_classes: int,
+    in_channels: int,
+    width: int = 64,
+    *,
+    noise: str = "dropout",
+    drop: float = 0.5,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Classifier:
+    """A freshly initialized network.
+
+    Args:
+        name: a key of `MODELS`.
+        num_classes: C, at least 2.
+        in_channels: the images' channels.
+        width: scales the channels; 64 is the paper's.
+        noise: what is random before the head in training: a key of `HEAD_NOISE`, or "none".
+        drop: its drop rate.
+        mean: per channel, subtracted first; 0 by default.
+        std: per channel, divided by; 1 by default.
+
+    Example:
+        >>> model = build("mnistnet", num_classes=10, in_channels=1)
+        >>> sum(p.numel() for p in model.parameters())
+        312202
+    """
+    if name not in MODELS:
+        raise InputError(f"unknown model {name!r}; known: {', '.join(MODELS)}")
+    if noise not in (*HEAD_NOISE, "none"):
+        raise InputError(f"unknown noise {noise!r}; known: {', '.join(HEAD_NOISE)}, none")
+    for value, label, least in ((num_classes, "num_classes", 2), (in_channels, "in_channels", 1), (width, "width", 2)):
+        if value < least:
+            raise InputError(f"{label} is at least {least}, got {value}")
+    body, head = MODELS[name](in_channels, num_classes, width)
+    return Classifier(
+        body,
+        head,
+        num_classes=num_classes,
+        mean=mean if mean is not None else (0.0,) * in_channels,
+        std=std if std is not None else (1.0,) * in_channels,
+        noise=None if noise == "none" else HEAD_NOISE[noise](drop),
+    )

@@ -1,0 +1,41 @@
+"""The seam between a recipe and the training loop."""
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Network(Protocol):
+    """What a recipe asks of a model."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Logits (N, C)."""
+        ...
+
+    def sample_logits(self, x: Tensor, k: int) -> Tensor:
+        """Logits of k sub-networks (k, N, C)."""
+        ...
+
+
+class Recipe(Protocol):
+    """A generator of losses: the loop makes an optimizer step for each one it yields.
+
+    for loss in recipe(model, x, y, keys): backward; optimizer step; schedule step
+    """
+
+    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor) -> Iterator[Tensor]:
+        """Yield the losses of a batch, each to be descended before the next is asked for."""
+        ...
+
+    def end_epoch(self) -> None:
+        """An epoch is over."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What must survive a kill."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there."""
+        ...

@@ -1,0 +1,215 @@
+"""What a run and an evaluation are: values that can be written, read and hashed. No torch.
+
+A spec's canonical JSON holds the schema version and the fields that differ from their defaults, so that a field added
+later leaves the hashes of older runs as they were. Where a run computes (device, threads, folders) is no part of it.
+"""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ctrobust.errors import SpecError
+
+SCHEMA = 1
+
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    """Frozen, and strict: an unknown key or a value of another type is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ModelSpec(_Part):
+    """The network."""
+
+    name: Literal["mnistnet"] = "mnistnet"
+    width: Annotated[int, Field(ge=2)] = 64
+    noise: Literal["dropout", "dropconnect", "none"] = "dropout"
+    drop: Share = 0.5
+
+
+class NaturalSpec(_Part):
+    """Natural training: `samples` is K; rho = 0 with K > 1 is multi-sample dropout, rho > 0 MDL."""
+
+    name: Literal["natural"] = "natural"
+    loss: Literal["ce"] = "ce"
+    samples: Count = 1
+    rho: NonNegative = 0.0
+    eta: Annotated[float, Field(ge=0, le=100)] = 100.0
+    diversity: Literal["cosine", "pearson"] = "cosine"
+
+    @model_validator(mode="after")
+    def _pairs(self) -> Self:
+        if self.rho > 0 and self.samples < 2:
+            raise ValueError(f"rho = {self.rho:g} compares pairs of sub-networks and needs samples >= 2")
+        return self
+
+
+class ScheduleSpec(_Part):
+    """The learning rate over the run."""
+
+    name: Literal["cyclic", "multistep"] = "cyclic"
+    milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(default=(0.5, 0.75), strict=False)
+    factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    warmup: bool = False
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError(f"milestones ascend, got {self.milestones}")
+        return self
+
+
+class TrainSpec(_Part):
+    """One training run."""
+
+    data: str = "digits"
+    limit: Count | None = None
+    model: ModelSpec = ModelSpec()
+    recipe: NaturalSpec = NaturalSpec()
+    schedule: ScheduleSpec = ScheduleSpec()
+    epochs: Count = 10
+    batch_size: Count = 128
+    lr: Positive = 0.01
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 5e-4
+    seed: int = 0
+
+    @model_validator(mode="after")
+    def _noise(self) -> Self:
+        if self.recipe.samples > 1 and self.model.noise == "none":
+            raise ValueError(f"samples = {self.recipe.samples} needs model.noise: without it all samples are the same")
+        return self
+
+
+class EvaluationSpec(_Part):
+    """One attack on one model: the outcomes of a run are kept under this hash."""
+
+    data: str
+    split: Literal["train", "test"] = "test"
+    limit: Count | None = None
+    attack: str
+    chunk: Count = 256
+    weights: str = Field(description="sha256 of the weights")
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "dropout": {},
+    "multi-sample-dropout": {"recipe": {"samples": 4}},
+    "mdl": {"recipe": {"samples": 4, "rho": 1.0}},
+    "mdl-pcc": {"recipe": {"samples": 4, "rho": 1.0, "diversity": "pearson"}},
+    "dropconnect": {"model": {"noise": "dropconnect"}},
+}
+"""The paper's names for settings of a spec: each a set of fields that its user may still change."""
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables, those of `over` winning.
+
+    Example:
+        >>> merge({"model": {"drop": 0.1, "width": 32}}, {"model": {"drop": 0.5}})
+        {'model': {'drop': 0.5, 'width': 32}}
+    """
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def given_only(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that are not None, without the tables that are then empty.
+
+    Example:
+        >>> given_only({"lr": None, "model": {"drop": None}, "recipe": {"rho": 1.0, "eta": None}})
+        {'recipe': {'rho': 1.0}}
+    """
+    inner = {key: given_only(value) if isinstance(value, Mapping) else value for key, value in fields.items()}
+    return {key: value for key, value in inner.items() if value is not None and value != {}}
+
+
+def train_spec(fields: Mapping[str, Any]) -> TrainSpec:
+    """A spec from nested fields; `method` names a setting of METHODS, below what is given beside it.
+
+    Example:
+        >>> train_spec({"method": "mdl", "recipe": {"eta": 90}}).recipe.eta
+        90.0
+    """
+    given = dict(fields)
+    method = given.pop("method", "dropout")
+    if method not in METHODS:
+        raise SpecError(f"method = {method!r} is unknown; allowed: {', '.join(METHODS)}")
+    try:
+        return TrainSpec.model_validate(merge(METHODS[method], given))
+    except ValidationError as error:
+        raise SpecError(_explain(error)) from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The fields of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpecError(f"no spec file {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"cannot read the spec file {path}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path} is not TOML: {error}") from None
+
+
+def canonical(spec: BaseModel) -> str:
+    """Canonical JSON: sorted keys, no spaces, defaults left out."""
+    fields = {"schema": SCHEMA, "kind": type(spec).__name__, **spec.model_dump(mode="json", exclude_defaults=True)}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def spec_hash(spec: BaseModel) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 of the canonical JSON."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
+
+
+def from_canonical(text: str) -> TrainSpec:
+    """The inverse of `canonical` for runs; refuses another schema or kind."""
+    try:
+        fields = json.loads(text)
+        schema, kind = fields.pop("schema"), fields.pop("kind")
+        spec = TrainSpec.model_validate_json(json.dumps(fields))
+    except ValidationError as error:
+        raise SpecError(_explain(error)) from None
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise SpecError(f"not a spec: {error!r}") from None
+    if (schema, kind) != (SCHEMA, "TrainSpec"):
+        raise SpecError(f"a spec of schema {schema}, kind {kind}; this version reads schema {SCHEMA}, kind TrainSpec")
+    return spec
+
+
+def _explain(error: ValidationError) -> str:
+    """Each wrong key with its value and what is allowed, one a line."""
+    lines = []
+    for part in error.errors():
+        key = ".".join(str(piece) for piece in part["loc"])
+        if part["type"] == "extra_forbidden":
+            lines.append(f"unknown key {key}; allowed: {', '.join(_siblings(part['loc']))}")
+        elif key:
+            lines.append(f"{key} = {part['input']!r}: {part['msg'].removeprefix('Value error, ')}")
+        else:
+            lines.append(part["msg"].removeprefix("Value error, "))
+    return "\n".join(lines)
+
+
+def _siblings(location: tuple[int | str, ...]) -> list[str]:
+    """The keys allowed beside the one at `location`."""
+    part: Any = TrainSpec
+    for piece in location[:-1]:
+        part = part.model_fields[str(piece)].annotation
+    return list(part.model_fields)

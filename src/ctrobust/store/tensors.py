@@ -1,0 +1,37 @@
+"""Tensors with a JSON note in one safetensors file: written atomically, read without unpickling anything."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from ctrobust.errors import RunError
+from ctrobust.store.atomic import write_atomic
+
+_NOTE = "ctrobust"
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
+    """Write named tensors and a note of plain values."""
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    write_atomic(path, safetensors.torch.save(plain, metadata={_NOTE: json.dumps(note)}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the note of a file that `write_tensors` wrote."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        if _NOTE not in metadata:
+            raise RunError(f"{path} was not written by ctrobust: its header has no {_NOTE!r} note")
+        note: dict[str, Any] = json.loads(metadata[_NOTE])
+    except FileNotFoundError:
+        raise RunError(f"no file {path}") from None
+    except (safetensors.SafetensorError, OSError, ValueError) as error:
+        raise RunError(f"{path} is not a whole safetensors file: {error}") from None
+    return tensors, note

@@ -1,0 +1,71 @@
+"""The state of a run between two batches: enough to go on to the same bits."""
+
+import dataclasses
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ctrobust.errors import RunError
+from ctrobust.recipes import Recipe
+from ctrobust.store import read_tensors, write_tensors
+
+
+@dataclass
+class Progress:
+    """Where a run is. All randomness is keyed by these, so there is no generator to save.
+
+    Attributes:
+        epoch: epochs finished.
+        batch: batches finished of the epoch under way.
+        step: optimizer steps made.
+        loss_sum: sum of the epoch's losses, each weighted by its batch.
+        seconds: of each finished epoch, then of the one under way.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    seconds: list[float] = field(default_factory=lambda: [0.0])
+
+
+def save(
+    path: Path, spec_hash: str, progress: Progress, model: nn.Module, optimizer: Optimizer, recipe: Recipe
+) -> None:
+    """Write all of it to one file, atomically."""
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for index, entries in optimizer.state_dict()["state"].items():
+        for name, value in entries.items():
+            if isinstance(value, Tensor):
+                tensors[f"optimizer.{index}.{name}"] = value
+    tensors |= {f"recipe.{name}": tensor for name, tensor in recipe.state_dict().items()}
+    write_tensors(path, tensors, {"spec": spec_hash, "progress": dataclasses.asdict(progress)})
+
+
+def restore(path: Path, spec_hash: str, model: nn.Module, optimizer: Optimizer, recipe: Recipe) -> Progress:
+    """Put model, optimizer and recipe into the saved state, and say where it is."""
+    tensors, note = read_tensors(path)
+    if note.get("spec") != spec_hash:
+        raise RunError(f"{path} belongs to a run of spec {note.get('spec')}, this one is {spec_hash}")
+    try:
+        model.load_state_dict(_under(tensors, "model"))
+        parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        entries: dict[int, dict[str, Any]] = {}
+        for name, value in _under(tensors, "optimizer").items():
+            index, _, key = name.partition(".")
+            # kept in the parameter's own layout, which the fused optimizer needs
+            entries.setdefault(int(index), {})[key] = torch.empty_like(parameters[int(index)]).copy_(value)
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
+        recipe.load_state_dict(_under(tensors, "recipe"))
+        return Progress(**note["progress"])
+    except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
+        raise RunError(f"{path} is not a checkpoint of this run: {error}") from None
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose name starts with `prefix.`, without it."""
+    return {name.removeprefix(f"{prefix}."): value for name, value in tensors.items() if name.startswith(f"{prefix}.")}

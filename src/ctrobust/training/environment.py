@@ -1,0 +1,45 @@
+"""On what a number was made."""
+
+import os
+import platform
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ctrobust._version import __version__
+
+
+def environment() -> dict[str, Any]:
+    """Versions, machine and, in a checkout, the commit."""
+    return {
+        "ctrobust": __version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "versions": {name: version(name) for name in ("torch", "numpy", "safetensors", "pydantic", "scikit-learn")},
+    }
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that this package runs from, `+` behind it where files differ."""
+    here = Path(__file__).resolve().parents[3]
+    if not (here / ".git").exists():
+        return None
+    try:
+        described = subprocess.run(  # noqa: S603 - fixed arguments
+            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12"],  # noqa: S607
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return described.stdout.strip()

@@ -1,0 +1,45 @@
+"""Learning rates as pure functions of the step: nothing to checkpoint."""
+
+from ctrobust.specs import ScheduleSpec
+
+
+def learning_rate(schedule: ScheduleSpec, peak: float, step: int, steps: int, epoch: int, epochs: int) -> float:
+    """The rate of optimizer step `step` of `steps` (from 0), in epoch `epoch` of `epochs` (from 0)."""
+    factor = cyclic(step, steps) if schedule.name == "cyclic" else multistep(schedule, epoch, epochs)
+    return peak * factor * (warmup(epoch, epochs) if schedule.warmup else 1.0)
+
+
+def cyclic(step: int, steps: int) -> float:
+    """One triangle a run, 1 - |2t/T - 1|.
+
+    Example:
+        >>> [cyclic(t, 4) for t in range(4)]
+        [0.0, 0.5, 1.0, 0.5]
+    """
+    return 1.0 - abs(2.0 * step / steps - 1.0)
+
+
+def multistep(schedule: ScheduleSpec, epoch: int, epochs: int) -> float:
+    """`factor` to the number of milestones passed, each a share of the epochs, rounded down.
+
+    Example:
+        >>> spec = ScheduleSpec(name="multistep", milestones=(2 / 3, 5 / 6))
+        >>> [multistep(spec, epoch, 50) for epoch in (32, 33, 40, 41)]
+        [1.0, 0.1, 0.1, 0.010000000000000002]
+    """
+    passed = sum(epoch >= int(share * epochs + 1e-9) for share in schedule.milestones)
+    return float(schedule.factor**passed)
+
+
+def warmup(epoch: int, epochs: int) -> float:
+    """The paper's warm-up: k_1 = 0.001, k_{i+1} = k_i (1 - i/I) + i/I, I = max(1, floor(epochs / 10)).
+
+    Example:
+        >>> [round(warmup(epoch, 50), 7) for epoch in range(6)]
+        [0.001, 0.2008, 0.52048, 0.808192, 0.9616384, 1.0]
+    """
+    length = max(1, epochs // 10)
+    factor = 0.001
+    for i in range(1, min(epoch, length) + 1):
+        factor = factor * (1 - i / length) + i / length
+    return factor

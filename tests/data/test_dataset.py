@@ -1,0 +1,64 @@
+from typing import Any
+
+import pytest
+import torch
+
+from ctrobust.data import Dataset
+from ctrobust.errors import InputError
+
+
+def fields(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "dots",
+        "split": "test",
+        "images": torch.arange(24, dtype=torch.uint8).reshape(4, 3, 1, 2),
+        "labels": torch.tensor([0, 1, 2, 1]),
+        "classes": ("a", "b", "c"),
+        "mean": (0.5, 0.5, 0.5),
+        "std": (0.2, 0.2, 0.2),
+        "verified": True,
+    } | changes
+
+
+def test_sizes() -> None:
+    dataset = Dataset(**fields())
+    assert (len(dataset), dataset.in_channels, dataset.num_classes) == (4, 3, 3)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(1, 1), (3, 3), (4, 4), (5, 4), (None, 4)])
+def test_take_keeps_the_first(limit: int | None, expected: int) -> None:
+    dataset = Dataset(**fields())
+    taken = dataset.take(limit)
+    assert torch.equal(taken.images, dataset.images[:expected])
+    assert torch.equal(taken.labels, dataset.labels[:expected])
+    assert (taken.name, taken.split, taken.classes, taken.verified) == ("dots", "test", ("a", "b", "c"), True)
+    assert taken.images.data_ptr() == dataset.images.data_ptr()
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_take_refuses_nothing(limit: int) -> None:
+    with pytest.raises(InputError, match=rf"limit must be at least 1; got {limit}"):
+        Dataset(**fields()).take(limit)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"images": torch.zeros(4, 3, 1, 2)}, r"images must be torch.uint8 .*; got torch.float32 \(4, 3, 1, 2\)"),
+        ({"images": torch.zeros(4, 3, 2, dtype=torch.uint8)}, r"images must be .*\(N, C, H, W\).*got .*\(4, 3, 2\)"),
+        ({"images": torch.zeros(0, 3, 1, 2, dtype=torch.uint8)}, r"images must be .* not empty; got .*\(0, 3, 1, 2\)"),
+        ({"labels": torch.tensor([0, 1, 2])}, r"labels must be torch.int64 \(4,\); got torch.int64 \(3,\)"),
+        ({"labels": torch.zeros(4, 1, dtype=torch.int64)}, r"labels must be torch.int64 \(4,\); got .*\(4, 1\)"),
+        ({"labels": torch.zeros(4)}, r"labels must be torch.int64 \(4,\); got torch.float32"),
+        ({"labels": torch.tensor([0, 1, 3, 1])}, r"labels must be 0 to 2, .*; got 0 to 3"),
+        ({"labels": torch.tensor([0, -1, 2, 1])}, r"labels must be 0 to 2, .*; got -1 to 2"),
+        ({"mean": (0.5,)}, r"mean must be 3 finite values, .*; got \(0.5,\)"),
+        ({"mean": (0.5, 0.5, float("nan"))}, r"mean must be 3 finite values"),
+        ({"std": (0.5,)}, r"std must be 3 positive values, .*; got \(0.5,\)"),
+        ({"std": (0.2, 0.0, 0.2)}, r"std must be 3 positive values"),
+        ({"std": (0.2, float("nan"), 0.2)}, r"std must be 3 positive values"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=r"dots \(test\): " + message):
+        Dataset(**fields(**changes))

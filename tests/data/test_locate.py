@@ -1,0 +1,94 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from ctrobust.data.locate import find_files, search_roots
+from ctrobust.errors import DataError
+
+NAMES = ("images", "labels")
+
+
+def put(place: Path, *names: str) -> None:
+    (place / "shirts").mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (place / "shirts" / name).touch()
+
+
+def test_order_is_root_environment_cache_system(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    places["root"].mkdir()
+    monkeypatch.setenv("CTROBUST_DATA", str(places["environment"]))
+    order = ["root", "environment", "cache", "system"]
+    assert search_roots(places["root"]) == tuple(places[name] for name in order)
+    for name in reversed(order):
+        put(places[name], "images.gz", "labels.gz")
+        assert find_files("shirts", NAMES, places["root"])[0] == places[name] / "shirts" / "images.gz"
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_an_unset_or_empty_variable_is_no_place(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    if value is not None:
+        monkeypatch.setenv("CTROBUST_DATA", value)
+    assert search_roots() == (places["cache"], places["system"])
+
+
+def test_a_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CTROBUST_DATA", "~/sets")
+    (tmp_path / "own").mkdir()
+    assert search_roots("~/own")[:2] == (tmp_path / "own", tmp_path / "sets")
+    monkeypatch.setenv("CTROBUST_DATA", "~no-such-user/sets")
+    assert search_roots()[0] == Path("~no-such-user/sets")
+
+
+def test_compressed_is_preferred_and_both_forms_may_be_mixed(places: dict[str, Path]) -> None:
+    put(places["system"], "images.gz", "images", "labels")
+    folder = places["system"] / "shirts"
+    assert find_files("shirts", NAMES) == (folder / "images.gz", folder / "labels")
+
+
+def test_files_are_never_joined_from_two_places(places: dict[str, Path]) -> None:
+    put(places["cache"], "images.gz")
+    put(places["system"], "images.gz", "labels.gz")
+    assert {path.parent for path in find_files("shirts", NAMES)} == {places["system"] / "shirts"}
+
+
+def test_a_missing_set_says_what_to_put_where(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CTROBUST_DATA", str(places["environment"]))
+    put(places["cache"], "images.gz")
+    with pytest.raises(DataError) as caught:
+        find_files("shirts", NAMES)
+    message = str(caught.value)
+    assert "shirts was not found. Put images.gz and labels.gz" in message
+    for place, missing in (("environment", "images"), ("cache", "labels"), ("system", "images")):
+        assert f"\n  {places[place] / 'shirts' / missing}[.gz]: No such file" in message
+
+
+def test_looking_creates_nothing(places: dict[str, Path]) -> None:
+    with pytest.raises(DataError):
+        find_files("shirts", NAMES)
+    assert not any(place.exists() for place in places.values())
+
+
+def test_a_wrong_root_is_refused_although_another_place_has_the_files(places: dict[str, Path]) -> None:
+    put(places["system"], "images.gz", "labels.gz")
+    with pytest.raises(DataError, match=f"data root {places['root']} does not exist or may not be entered"):
+        find_files("shirts", NAMES, places["root"])
+    places["root"].touch()
+    with pytest.raises(DataError, match=f"data root {places['root']} is not a folder"):
+        find_files("shirts", NAMES, places["root"])
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may enter every folder")
+def test_a_place_that_may_not_be_entered_is_passed_over(places: dict[str, Path]) -> None:
+    put(places["cache"], "images.gz", "labels.gz")
+    (places["cache"] / "shirts").chmod(0)
+    try:
+        with pytest.raises(DataError, match=r"images\[.gz\]: Permission denied"):
+            find_files("shirts", NAMES)
+        put(places["system"], "images.gz", "labels.gz")
+        assert find_files("shirts", NAMES)[0].parent == places["system"] / "shirts"
+    finally:
+        (places["cache"] / "shirts").chmod(0o700)
