@@ -16,6 +16,8 @@ from torch.nn.functional import softplus
 from ctrobust import losses
 from ctrobust.attacks.grammar import Value, format_call, parse_call
 from ctrobust.errors import InputError
+from ctrobust.losses.classes import label_class, wrong_classes
+from ctrobust.losses.inputs import checked_logits
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A loss in Python: (logits, y, clean_logits) -> (N,)."""
@@ -23,9 +25,8 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def log_odds(logits: Tensor, y: Tensor) -> Tensor:
     """Of being wrong: log sum_{j != y} exp z_j - z_y, (N,)."""
-    label = y[:, None]
-    wrong = logits.scatter(1, label, float("-inf")).logsumexp(1)
-    return wrong - logits.gather(1, label)[:, 0]
+    logits = checked_logits(logits)
+    return wrong_classes(logits, y).logsumexp(-1) - label_class(logits, y)
 
 
 def log_sce(logits: Tensor, y: Tensor, gamma: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -31,8 +32,9 @@ def evaluate(
 ) -> Evaluation:
     """Attack the first `limit` examples and keep what became of each; None is no attack.
 
-    The model is put in eval mode and back. Each attacked image is checked to lie in the ball and the box and is
-    classified once more; only what is misclassified then counts as fooled. `chunk` examples are attacked at a time.
+    A model in training mode is warned of, put in eval mode and back. Each attacked image is checked to lie in the ball
+    and the box and is classified once more; only what is misclassified then counts as fooled. `chunk` examples are
+    attacked at a time.
 
     Raises:
         InputError: images outside [0, 1], labels outside the classes, a model that gives NaN or probabilities.
@@ -63,6 +65,8 @@ def evaluate_each(
         if watch is not None:
             watch(done, total)
 
+    if any(part.training for part in model.modules()):
+        warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
     with evaluation_mode(model):
         logits = []
         for x, y, _ in chunks:

@@ -233,7 +233,7 @@ def _finite(value: float, step: int) -> float:
 
 def _record(state: Run, test_set: Dataset) -> dict[str, Any]:
     """What the run gave, and on what."""
-    outcome = evaluate(state.model, test_set)
+    outcome = evaluate(state.model.eval(), test_set)
     return {
         "spec": spec_hash(state.spec),
         "data": {
