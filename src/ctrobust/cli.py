@@ -35,6 +35,7 @@ DataRoot = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; torch's choice by default.")]
 SPEC = "What the run is"
+WHERE = "Where it computes"
 
 
 def _version(value: bool) -> None:
@@ -82,10 +83,17 @@ def train(
     ] = None,
     data: Annotated[str | None, typer.Option(help="digits, fashion-mnist or mnist.", rich_help_panel=SPEC)] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many images.", rich_help_panel=SPEC)] = None,
-    model: Annotated[str | None, typer.Option(help="mnistnet.", rich_help_panel=SPEC)] = None,
+    augment: Annotated[str | None, typer.Option(help="crop-flip or none.", rich_help_panel=SPEC)] = None,
+    model: Annotated[
+        str | None, typer.Option(help="mnistnet, vgg16, resnet18, resnet50.", rich_help_panel=SPEC)
+    ] = None,
     width: Annotated[int | None, typer.Option(help="Of the network; 64 is the paper's.", rich_help_panel=SPEC)] = None,
     noise: Annotated[str | None, typer.Option(help="dropout, dropconnect or none.", rich_help_panel=SPEC)] = None,
     drop: Annotated[float | None, typer.Option(help="Its rate.", rich_help_panel=SPEC)] = None,
+    maps: Annotated[str | None, typer.Option(help="dropblock, disout or none.", rich_help_panel=SPEC)] = None,
+    loss: Annotated[
+        str | None, typer.Option(help="Base loss; see `ctrobust list losses`.", rich_help_panel=SPEC)
+    ] = None,
     samples: Annotated[int | None, typer.Option(help="K, sub-networks a step.", rich_help_panel=SPEC)] = None,
     rho: Annotated[float | None, typer.Option(help="Weight of MDL's similarity.", rich_help_panel=SPEC)] = None,
     eta: Annotated[float | None, typer.Option(help="MDL's percentile, 0 to 100.", rich_help_panel=SPEC)] = None,
@@ -98,6 +106,12 @@ def train(
     schedule: Annotated[str | None, typer.Option(help="cyclic or multistep.", rich_help_panel=SPEC)] = None,
     warmup: Annotated[bool | None, typer.Option(help="The paper's warm-up.", rich_help_panel=SPEC)] = None,
     seed: Annotated[int | None, typer.Option(help="Of weights, order and masks.", rich_help_panel=SPEC)] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32 or bf16.", rich_help_panel=SPEC)] = None,
+    devices: Annotated[int | None, typer.Option(min=1, help="Processes a node.", rich_help_panel=WHERE)] = None,
+    num_nodes: Annotated[int, typer.Option(min=1, help="Machines.", rich_help_panel=WHERE)] = 1,
+    strategy: Annotated[str, typer.Option(help="ddp for several processes.", rich_help_panel=WHERE)] = "auto",
+    accelerator: Annotated[str, typer.Option(help="cpu, cuda, mps.", rich_help_panel=WHERE)] = "auto",
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write event files.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; runs/DATA-MODEL-HASH by default.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
     data_root: DataRoot = None,
@@ -108,25 +122,33 @@ def train(
     """Train one network: a run directory with weights, metrics and a record."""
     given: dict[str, Any] = {
         "method": method, "data": data, "limit": limit, "epochs": epochs, "batch_size": batch_size, "lr": lr,
-        "momentum": momentum, "weight_decay": weight_decay, "seed": seed,
-        "model": {"name": model, "width": width, "noise": noise, "drop": drop},
-        "recipe": {"samples": samples, "rho": rho, "eta": eta, "diversity": diversity},
+        "momentum": momentum, "weight_decay": weight_decay, "seed": seed, "augment": augment, "precision": precision,
+        "world_size": devices * num_nodes if devices else None,
+        "model": {"name": model, "width": width, "noise": noise, "drop": drop, "maps": maps},
+        "recipe": {"loss": loss, "samples": samples, "rho": rho, "eta": eta, "diversity": diversity},
         "schedule": {"name": schedule, "warmup": warmup},
     }  # fmt: skip
     fields = specs.merge(specs.read_toml(config) if config else {}, specs.given_only(given))
     _prepare(threads)
     from ctrobust.store import RunDirectory
-    from ctrobust.training import Saving
+    from ctrobust.training import Devices, Saving, is_main_process, with_tensorboard
     from ctrobust.training import train as run_training
 
     stored = resume and out is not None and not fields
     spec = RunDirectory(out).read_spec() if stored and out is not None else specs.train_spec(fields)
     path = out or Path("runs") / f"{spec.data.replace(':', '-')}-{spec.model.name}-{specs.spec_hash(spec)}"
-    with display.stoppable() as stop, display.TrainingBar(f"train {path}") as bar:
-        saving = Saving(seconds=checkpoint_seconds, stop=stop)
+    with display.stoppable() as stop, display.TrainingBar(f"train {path}", hidden=not is_main_process()) as bar:
         record = run_training(
-            spec, RunDirectory(path), data_root=data_root, resume=resume, watcher=bar, saving=saving
-        )  # fmt: skip
+            spec,
+            RunDirectory(path),
+            data_root=data_root,
+            resume=resume,
+            watcher=with_tensorboard(bar, path / "tensorboard") if tensorboard else bar,
+            saving=Saving(seconds=checkpoint_seconds, stop=stop),
+            devices=Devices(accelerator=accelerator, strategy=strategy, nodes=num_nodes),
+        )
+    if not is_main_process():
+        return
     if as_json:
         typer.echo(json.dumps({"run": str(path), **record}, indent=2))
     else:

@@ -42,7 +42,7 @@ def status(text: str) -> Iterator[None]:
         yield
 
 
-def _bar() -> Progress:
+def _bar(*, hidden: bool = False) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -52,16 +52,17 @@ def _bar() -> Progress:
         TextColumn("ETA"),
         TimeRemainingColumn(),
         console=notes,
-        disable=not notes.is_terminal,
+        disable=hidden or not notes.is_terminal,
     )
 
 
 class TrainingBar:
     """Progress of a run: a bar on a terminal, else a line an epoch."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, *, hidden: bool = False) -> None:
         self.title = title
-        self.bar = _bar()
+        self.hidden = hidden
+        self.bar = _bar(hidden=hidden)
         self.task = self.bar.add_task(escape(title), total=None, note="")
 
     def __enter__(self) -> "TrainingBar":
@@ -77,7 +78,7 @@ class TrainingBar:
 
     def epoch(self, metrics: dict[str, Any]) -> None:
         """Print a line where there is no bar."""
-        if self.bar.disable:
+        if self.bar.disable and not self.hidden:
             notes.print(
                 f"{escape(self.title)}: epoch {metrics['epoch']} loss {metrics['loss']:.4f} "
                 f"lr {metrics['lr']:.4g} {metrics['seconds']:.1f} s",

@@ -32,17 +32,18 @@ class _Part(BaseModel):
 class ModelSpec(_Part):
     """The network."""
 
-    name: Literal["mnistnet"] = "mnistnet"
+    name: Literal["mnistnet", "vgg16", "resnet18", "resnet50"] = "mnistnet"
     width: Annotated[int, Field(ge=2)] = 64
     noise: Literal["dropout", "dropconnect", "none"] = "dropout"
     drop: Share = 0.5
+    maps: Literal["none", "dropblock", "disout"] = "none"
 
 
 class NaturalSpec(_Part):
     """Natural training: `samples` is K; rho = 0 with K > 1 is multi-sample dropout, rho > 0 MDL."""
 
     name: Literal["natural"] = "natural"
-    loss: Literal["ce"] = "ce"
+    loss: Literal["ce", "label-smoothing", "focal", "label-relaxation", "online-label-smoothing"] = "ce"
     samples: Count = 1
     rho: NonNegative = 0.0
     eta: Annotated[float, Field(ge=0, le=100)] = 100.0
@@ -75,6 +76,7 @@ class TrainSpec(_Part):
 
     data: str = "digits"
     limit: Count | None = None
+    augment: Literal["none", "crop-flip"] = "none"
     model: ModelSpec = ModelSpec()
     recipe: NaturalSpec = NaturalSpec()
     schedule: ScheduleSpec = ScheduleSpec()
@@ -84,6 +86,14 @@ class TrainSpec(_Part):
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
     seed: int = 0
+    precision: Literal["fp32", "bf16"] = "fp32"
+    world_size: Count = 1
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if self.batch_size < self.world_size:
+            raise ValueError(f"batch_size = {self.batch_size} cannot be shared by {self.world_size} processes")
+        return self
 
     @model_validator(mode="after")
     def _noise(self) -> Self:
@@ -103,14 +113,32 @@ class EvaluationSpec(_Part):
     weights: str = Field(description="sha256 of the weights")
 
 
+_MDL = {"samples": 4, "rho": 1.0}
+_PLAIN = {"noise": "none"}
+
 METHODS: dict[str, dict[str, Any]] = {
     "dropout": {},
+    "focal": {"model": _PLAIN, "recipe": {"loss": "focal"}},
+    "dropblock": {"model": {**_PLAIN, "maps": "dropblock"}},
     "multi-sample-dropout": {"recipe": {"samples": 4}},
-    "mdl": {"recipe": {"samples": 4, "rho": 1.0}},
-    "mdl-pcc": {"recipe": {"samples": 4, "rho": 1.0, "diversity": "pearson"}},
+    "disout": {"model": {**_PLAIN, "maps": "disout"}},
+    "label-relaxation": {"model": _PLAIN, "recipe": {"loss": "label-relaxation"}},
+    "mdl": {"recipe": _MDL},
+    "mdl-pcc": {"recipe": {**_MDL, "diversity": "pearson"}},
     "dropconnect": {"model": {"noise": "dropconnect"}},
+    "dropconnect+mdl": {"model": {"noise": "dropconnect"}, "recipe": _MDL},
+    "label-smoothing": {"model": _PLAIN, "recipe": {"loss": "label-smoothing"}},
+    "label-smoothing+mdl": {"recipe": {**_MDL, "loss": "label-smoothing"}},
+    "online-label-smoothing": {"model": _PLAIN, "recipe": {"loss": "online-label-smoothing"}},
+    "online-label-smoothing+mdl": {"recipe": {**_MDL, "loss": "online-label-smoothing"}},
 }
-"""The paper's names for settings of a spec: each a set of fields that its user may still change."""
+"""The rows of the paper's tables 1 and 2: each a set of fields that its user may still change."""
+
+CUSTOMARY: dict[str, dict[str, Any]] = {
+    "cifar10": {"augment": "crop-flip", "model": {"name": "resnet18"}},
+    "cifar100": {"augment": "crop-flip", "model": {"name": "resnet18"}},
+}
+"""What a data set is trained with where the user does not say otherwise."""
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,7 +178,8 @@ def train_spec(fields: Mapping[str, Any]) -> TrainSpec:
     if method not in METHODS:
         raise SpecError(f"method = {method!r} is unknown; allowed: {', '.join(METHODS)}")
     try:
-        return TrainSpec.model_validate(merge(METHODS[method], given))
+        customary = CUSTOMARY.get(str(given.get("data")), {})
+        return TrainSpec.model_validate(merge(merge(customary, METHODS[method]), given))
     except ValidationError as error:
         raise SpecError(_explain(error)) from None
 

@@ -7,12 +7,27 @@ from torch import nn
 from ctrobust.errors import InputError
 from ctrobust.models.classifier import Classifier, Normalize
 from ctrobust.models.mnistnet import mnistnet
+from ctrobust.models.resnet import resnet18, resnet50
+from ctrobust.models.slots import Slots
 from ctrobust.models.split import split
-from ctrobust.regularizers import HEAD_NOISE
+from ctrobust.models.vgg import vgg16
+from ctrobust.regularizers import HEAD_NOISE, Disout, DropBlock
 
-MODELS: dict[str, Callable[[int, int, int], tuple[nn.Module, nn.Sequential]]] = {"mnistnet": mnistnet}
+MODELS: dict[str, Callable[[int, int, int, Slots], tuple[nn.Module, nn.Sequential]]] = {
+    "mnistnet": mnistnet,
+    "vgg16": vgg16,
+    "resnet18": resnet18,
+    "resnet50": resnet50,
+}
 
-__all__ = ["MODELS", "Classifier", "Normalize", "build", "split"]
+MAPS: dict[str, Slots] = {
+    "none": Slots(),
+    "dropblock": Slots(after_activation=DropBlock),
+    "disout": Slots(after_convolution=Disout),
+}
+"""What is random inside the body in training."""
+
+__all__ = ["MAPS", "MODELS", "Classifier", "Normalize", "build", "split"]
 
 
 def build(
@@ -23,6 +38,7 @@ def build(
     *,
     noise: str = "dropout",
     drop: float = 0.5,
+    maps: str = "none",
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Classifier:
@@ -35,6 +51,7 @@ def build(
         width: scales the channels; 64 is the paper's.
         noise: what is random before the head in training: a key of `HEAD_NOISE`, or "none".
         drop: its drop rate.
+        maps: what is random inside the body in training: a key of `MAPS`.
         mean: per channel, subtracted first; 0 by default.
         std: per channel, divided by; 1 by default.
 
@@ -47,10 +64,12 @@ def build(
         raise InputError(f"unknown model {name!r}; known: {', '.join(MODELS)}")
     if noise not in (*HEAD_NOISE, "none"):
         raise InputError(f"unknown noise {noise!r}; known: {', '.join(HEAD_NOISE)}, none")
+    if maps not in MAPS:
+        raise InputError(f"unknown maps {maps!r}; known: {', '.join(MAPS)}")
     for value, label, least in ((num_classes, "num_classes", 2), (in_channels, "in_channels", 1), (width, "width", 2)):
         if value < least:
             raise InputError(f"{label} is at least {least}, got {value}")
-    body, head = MODELS[name](in_channels, num_classes, width)
+    body, head = MODELS[name](in_channels, num_classes, width, MAPS[maps])
     return Classifier(
         body,
         head,

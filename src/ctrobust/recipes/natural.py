@@ -1,49 +1,78 @@
-"""Natural training: cross-entropy under dropout, multi-sample dropout, MDL and MDL-PCC."""
+"""Natural training: a base loss under dropout, multi-sample dropout, MDL and MDL-PCC."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
 
 from ctrobust import losses
 from ctrobust.recipes.contract import Network
+from ctrobust.recipes.online_smoothing import OnlineSmoothing
+from ctrobust.recipes.ranks import Alone, Ranks
 
 
-@dataclass(frozen=True)
 class Natural:
-    """One loss a batch: the mean of the base loss, or with K > 1 samples of MDL(K, rho, eta).
+    """One loss a batch: the mean of the base loss, or with K > 1 samples of MDL(K, rho, eta)."""
 
-    Attributes:
-        loss: the base loss, (logits, y) -> (N,).
-        samples: K, how many sub-networks are drawn a step. With K = 1 nothing is compared.
-        rho: weight of the similarity of the wrong categories; 0 is multi-sample dropout.
-        eta: percentile of the batch, by loss, on which the similarity counts.
-        diversity: "cosine" (MDL) or "pearson" (MDL-PCC).
-    """
+    def __init__(
+        self,
+        loss: Callable[[Tensor, Tensor], Tensor] | OnlineSmoothing = losses.cross_entropy,
+        samples: int = 1,
+        rho: float = 0.0,
+        eta: float = 100.0,
+        diversity: Literal["cosine", "pearson"] = "cosine",
+        ranks: Ranks | None = None,
+    ) -> None:
+        """Natural training.
 
-    loss: Callable[[Tensor, Tensor], Tensor] = losses.cross_entropy
-    samples: int = 1
-    rho: float = 0.0
-    eta: float = 100.0
-    diversity: Literal["cosine", "pearson"] = "cosine"
+        Args:
+            loss: the base loss, (logits, y) -> (N,), or the memory of online label smoothing.
+            samples: K, how many sub-networks are drawn a step. With K = 1 nothing is compared.
+            rho: weight of the similarity of the wrong categories; 0 is multi-sample dropout.
+            eta: percentile of the whole batch, by loss, on which the similarity counts.
+            diversity: "cosine" (MDL) or "pearson" (MDL-PCC).
+            ranks: the processes that the batch is spread over.
+        """
+        self.loss, self.samples, self.rho, self.eta, self.diversity = loss, samples, rho, eta, diversity
+        self.ranks = ranks or Alone()
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor) -> Iterator[Tensor]:  # noqa: ARG002
         """Yield the batch's loss once."""
         if self.samples == 1:
-            yield self.loss(model(x), y).mean()
+            logits = model(x)
+            values = self._base(logits, y)
+            outputs = logits.unsqueeze(0)
         else:
-            logits = model.sample_logits(x, self.samples)
-            yield losses.mdl(
-                logits, y, rho=self.rho, eta=self.eta, diversity=self.diversity, base=self.loss
-            ).mean()  # fmt: skip
+            outputs = model.sample_logits(x, self.samples)
+            values = losses.mdl(
+                outputs, y, rho=self.rho, eta=self.eta, diversity=self.diversity, base=self._base,
+                threshold=self._threshold(outputs, y),
+            )  # fmt: skip
+        if isinstance(self.loss, OnlineSmoothing):
+            self.loss.observe(outputs.detach().float().softmax(-1).mean(0), y)
+        yield values.mean()
+
+    def _base(self, logits: Tensor, y: Tensor) -> Tensor:
+        if isinstance(self.loss, OnlineSmoothing):
+            return losses.online_label_smoothing(logits, y, self.loss.soft_labels.to(logits.device))
+        return self.loss(logits, y)
+
+    def _threshold(self, outputs: Tensor, y: Tensor) -> Tensor | None:
+        """MDL's percentile over the whole batch, whichever process holds which part of it."""
+        if self.rho == 0 or self.eta == 100:
+            return None
+        return losses.mask_threshold(self.ranks.gather(losses.mask_score(outputs, y)), self.eta)
 
     def end_epoch(self) -> None:
-        """Nothing changes between epochs."""
+        """Online label smoothing makes new soft labels."""
+        if isinstance(self.loss, OnlineSmoothing):
+            self.loss.end_epoch()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Nothing to remember."""
-        return {}
+        """Online label smoothing's memory."""
+        return self.loss.state_dict() if isinstance(self.loss, OnlineSmoothing) else {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Nothing to restore."""
+        """Go on from there."""
+        if isinstance(self.loss, OnlineSmoothing):
+            self.loss.load_state_dict(state)

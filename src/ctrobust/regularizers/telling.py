@@ -56,9 +56,12 @@ def forget(module: nn.Module) -> None:
 
 
 def fresh(draw: Draw | None, x: Tensor) -> Draw:
-    """The told draw, or a fresh stream from torch's generator with keys 0..N-1; refuses keys for another batch."""
+    """The told draw, or a fresh stream from torch's generator with keys 0..N-1; refuses keys for another batch.
+
+    A module that was told nothing is at its full strength: the progress is 1.
+    """
     if draw is None:
-        return Draw(int(torch.randint(1 << 62, ()).item()), torch.arange(len(x), device=x.device), 0.0)
+        return Draw(int(torch.randint(1 << 62, ()).item()), torch.arange(len(x), device=x.device), 1.0)
     if len(draw.keys) != len(x):
         raise InputError(f"a regularizer was told {len(draw.keys)} keys but got a batch of {len(x)}; tell(...) it anew")
     return draw

@@ -34,16 +34,27 @@ class Progress:
 
 
 def save(
-    path: Path, spec_hash: str, progress: Progress, model: nn.Module, optimizer: Optimizer, recipe: Recipe
+    path: Path,
+    spec_hash: str,
+    progress: Progress,
+    model: nn.Module,
+    optimizer: Optimizer,
+    recipe: Recipe,
+    *,
+    write: bool = True,
 ) -> None:
-    """Write all of it to one file, atomically."""
+    """Write all of it to one file, atomically.
+
+    Every process of a run calls this, because a recipe's state may be spread over them; only one of them writes.
+    """
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for index, entries in optimizer.state_dict()["state"].items():
         for name, value in entries.items():
             if isinstance(value, Tensor):
                 tensors[f"optimizer.{index}.{name}"] = value
     tensors |= {f"recipe.{name}": tensor for name, tensor in recipe.state_dict().items()}
-    write_tensors(path, tensors, {"spec": spec_hash, "progress": dataclasses.asdict(progress)})
+    if write:
+        write_tensors(path, tensors, {"spec": spec_hash, "progress": dataclasses.asdict(progress)})
 
 
 def restore(path: Path, spec_hash: str, model: nn.Module, optimizer: Optimizer, recipe: Recipe) -> Progress:

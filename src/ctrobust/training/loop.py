@@ -1,5 +1,6 @@
-"""The training loop: it owns the optimizer, the order of the data and the checkpoints, and knows no loss."""
+"""The training loop: it owns the order of the data and the checkpoints, and knows no loss."""
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,20 +8,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from lightning_fabric import Fabric
 
 from ctrobust import data, draws
 from ctrobust.data import Dataset
 from ctrobust.errors import CtrobustError, RunError
 from ctrobust.evaluation import evaluate
-from ctrobust.losses import LOSSES
-from ctrobust.models import Classifier
-from ctrobust.recipes import RECIPES, Recipe
-from ctrobust.regularizers import forget, tell
+from ctrobust.regularizers import forget
 from ctrobust.specs import TrainSpec, spec_hash
 from ctrobust.store import RunDirectory
 from ctrobust.training import checkpoint, weights
+from ctrobust.training.devices import Devices, launch
 from ctrobust.training.environment import environment
-from ctrobust.training.schedules import learning_rate
+from ctrobust.training.run import Run
 
 
 class Interrupted(CtrobustError):  # noqa: N818 - not an error
@@ -64,65 +64,6 @@ class Saving:
     stop: Callable[[], bool] = lambda: False
 
 
-def build_recipe(spec: TrainSpec) -> Recipe:
-    """The recipe that a spec describes."""
-    fields = spec.recipe.model_dump(exclude={"name", "loss"})
-    return RECIPES[spec.recipe.name](loss=LOSSES[spec.recipe.loss], **fields)
-
-
-def build_model(spec: TrainSpec, train: Dataset) -> Classifier:
-    """The network with the weights that the seed gives; torch's generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(spec.seed)
-        return weights.build(spec.model, train.in_channels, train.num_classes, train.mean, train.std)
-
-
-def build_optimizer(spec: TrainSpec, model: Classifier) -> torch.optim.SGD:
-    """SGD, fused: one pass over the parameters a step."""
-    return torch.optim.SGD(
-        model.parameters(), lr=spec.lr, momentum=spec.momentum, weight_decay=spec.weight_decay, fused=True
-    )
-
-
-@dataclass
-class Run:
-    """A run in memory: what the spec describes, and where it is."""
-
-    spec: TrainSpec
-    train: Dataset
-    model: Classifier
-    optimizer: torch.optim.Optimizer
-    recipe: Recipe
-    progress: checkpoint.Progress
-
-    @classmethod
-    def begin(cls, spec: TrainSpec, train: Dataset) -> "Run":
-        """At its first step."""
-        model = build_model(spec, train)
-        return cls(spec, train, model, build_optimizer(spec, model), build_recipe(spec), checkpoint.Progress())
-
-    @property
-    def batches(self) -> int:
-        """Batches an epoch; the last may be smaller."""
-        return -(-len(self.train) // self.spec.batch_size)
-
-    def batch(self, index: torch.Tensor) -> torch.Tensor:
-        """Descend the losses of one batch, and give the last, detached."""
-        spec, progress = self.spec, self.progress
-        x, y = data.gather(self.train, index)
-        steps = spec.epochs * self.batches
-        tell(self.model, seed=spec.seed, step=progress.step, keys=index, progress=progress.step / steps)
-        for loss in self.recipe(self.model, x, y, index):
-            rate = learning_rate(spec.schedule, spec.lr, progress.step, steps, progress.epoch, spec.epochs)
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
-            progress.step += 1
-        return loss.detach()
-
-
 def train(
     spec: TrainSpec,
     run: RunDirectory,
@@ -131,6 +72,7 @@ def train(
     resume: bool = False,
     watcher: Watcher | None = None,
     saving: Saving | None = None,
+    devices: Devices | None = None,
 ) -> dict[str, Any]:
     """Train as the spec says, from the start or from the last checkpoint, and give the record.
 
@@ -138,27 +80,46 @@ def train(
         RunError: the directory holds a run and `resume` was not asked for, or it cannot be written.
         Interrupted: `saving.stop` said so; the state is saved.
     """
-    watcher, saving = watcher or Silent(), saving or Saving()
+    fabric = (devices or Devices()).fabric(spec)
     train_set = data.load(spec.data, "train", data_root).take(spec.limit)
     test_set = data.load(spec.data, "test", data_root)
-    with run.locked():
-        state = Run.begin(spec, train_set)
-        if not _enter(run, spec, resume=resume):
+    watcher, saving = watcher or Silent(), saving or Saving()
+    return launch(fabric, _train, spec, run, train_set, test_set, resume, watcher, saving)
+
+
+def _train(
+    fabric: Fabric,
+    spec: TrainSpec,
+    run: RunDirectory,
+    train_set: Dataset,
+    test_set: Dataset,
+    resume: bool,
+    watcher: Watcher,
+    saving: Saving,
+) -> dict[str, Any]:
+    """What each process does; only the first writes."""
+    main = fabric.is_global_zero
+    with run.locked() if main else contextlib.nullcontext():
+        state = Run.begin(spec, train_set, fabric)
+        unfinished = _enter(run, spec, resume=resume) if main else True
+        if not fabric.broadcast(unfinished):
             return run.read_record()
         if run.checkpoint_file.exists():
             state.progress = checkpoint.restore(
                 run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe
             )
-        run.keep_metrics(up_to_epoch=state.progress.epoch)
+        if main:
+            run.keep_metrics(up_to_epoch=state.progress.epoch)
         try:
             while state.progress.epoch < spec.epochs:
-                _epoch(state, run, watcher, saving)
+                _Epoch(state, run, watcher, saving).go()
         finally:
             forget(state.model)
-        weights.save(run.model_file, state.model, spec.model, train_set)
-        record = _record(state, test_set)
-        run.write_record(record)
-        return record
+        if main:
+            weights.save(run.model_file, state.model, spec.model, train_set)
+            run.write_record(_record(state, test_set))
+        fabric.barrier()
+        return run.read_record()
 
 
 def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
@@ -175,53 +136,80 @@ def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
     return not run.record_file.exists()
 
 
-def _epoch(state: Run, run: RunDirectory, watcher: Watcher, saving: Saving) -> None:
-    """Go through the data once, or through what is left of it."""
-    spec, progress, model = state.spec, state.progress, state.model
-    order = draws.permutation(len(state.train), draws.stream(spec.seed, "order", progress.epoch))
-    seen = progress.batch * spec.batch_size
-    total = torch.tensor(progress.loss_sum, dtype=torch.float64)
-    before, begun = progress.seconds[-1], time.monotonic()
-    saved = told = begun
-    model.train()
+class _Epoch:
+    """One pass through the data, or through what is left of it."""
 
-    def save() -> None:
-        progress.loss_sum = _finite(float(total), progress.step)
-        progress.seconds[-1] = before + time.monotonic() - begun
-        checkpoint.save(run.checkpoint_file, spec_hash(spec), progress, model, state.optimizer, state.recipe)
+    def __init__(self, state: Run, run: RunDirectory, watcher: Watcher, saving: Saving) -> None:
+        self.state, self.run, self.watcher, self.saving = state, run, watcher, saving
+        self.before, self.begun = state.progress.seconds[-1], time.monotonic()
+        self.saved = self.told = self.begun
+        # the sum of this process's losses; what was summed before a kill is with the first
+        self.total = torch.tensor(state.progress.loss_sum if state.ranks.first else 0.0, dtype=torch.float64)
 
-    for index in data.epoch_batches(order, spec.batch_size, start=progress.batch):
-        total += state.batch(index) * len(index)
-        seen += len(index)
-        progress.batch += 1
+    def go(self) -> None:
+        """Descend each batch, tell, save, and stop where asked."""
+        state, spec, progress = self.state, self.state.spec, self.state.progress
+        order = draws.permutation(len(state.train), draws.stream(spec.seed, "order", progress.epoch))
+        state.wrapped.train()
+        for index in data.epoch_batches(order, spec.batch_size, start=progress.batch):
+            self.total += state.batch(index).to(self.total.device)
+            progress.batch += 1
+            self.tell()
+            stop, due = self.wishes()
+            if stop or due:
+                self.save()
+            if stop:
+                raise Interrupted(f"stopped at step {progress.step}; the state is saved in {self.run.path}")
+        state.recipe.end_epoch()
+        self.end()
+
+    def tell(self) -> None:
+        """Let the watcher know, ten times a second at most; with many processes, the loss of the first one's part."""
+        state, progress = self.state, self.state.progress
         now = time.monotonic()
-        if now - told >= 0.1 or progress.batch == state.batches:
-            told = now
-            loss = _finite(float(total), progress.step) / seen
-            watcher.step(
-                progress.epoch * state.batches + progress.batch, spec.epochs * state.batches, progress.epoch, loss
-            )
-        if saving.stop():
-            save()
-            raise Interrupted(f"stopped at step {progress.step}; the state is saved in {run.path}")
-        if now - saved >= saving.seconds:
-            saved = now
-            save()
+        if now - self.told >= 0.1 or progress.batch == state.batches:
+            self.told = now
+            seen = min(progress.batch * state.spec.batch_size, len(state.train)) / state.fabric.world_size
+            done, total = progress.epoch * state.batches + progress.batch, state.spec.epochs * state.batches
+            self.watcher.step(done, total, progress.epoch, _finite(float(self.total), progress.step) / seen)
 
-    state.recipe.end_epoch()
-    progress.seconds[-1] = before + time.monotonic() - begun
-    metrics = {
-        "epoch": progress.epoch + 1,
-        "step": progress.step,
-        "loss": _finite(float(total), progress.step) / len(state.train),
-        "lr": state.optimizer.param_groups[0]["lr"],
-        "seconds": round(progress.seconds[-1], 3),
-    }
-    run.add_metrics(metrics)
-    watcher.epoch(metrics)
-    progress.epoch, progress.batch, progress.loss_sum = progress.epoch + 1, 0, 0.0
-    progress.seconds.append(0.0)
-    checkpoint.save(run.checkpoint_file, spec_hash(spec), progress, model, state.optimizer, state.recipe)
+    def wishes(self) -> tuple[bool, bool]:
+        """Whether any process wants to stop, and whether the first wants a checkpoint: all do the same."""
+        due = self.state.ranks.first and time.monotonic() - self.saved >= self.saving.seconds
+        stop, save = self.state.ranks.sum(torch.tensor([int(self.saving.stop()), int(due)])).tolist()
+        return bool(stop), bool(save)
+
+    def save(self) -> None:
+        """Write a checkpoint; the processes' sums become one."""
+        state, progress = self.state, self.state.progress
+        self.saved = time.monotonic()
+        progress.loss_sum = _finite(float(state.ranks.sum(self.total)), progress.step)
+        progress.seconds[-1] = self.before + self.saved - self.begun
+        checkpoint.save(
+            self.run.checkpoint_file, spec_hash(state.spec), progress, state.model, state.optimizer, state.recipe,
+            write=state.ranks.first,
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """Close the epoch: its metrics, then a checkpoint at the start of the next."""
+        state, progress = self.state, self.state.progress
+        loss = _finite(float(state.ranks.sum(self.total)), progress.step) / len(state.train)
+        seconds = self.before + time.monotonic() - self.begun
+        metrics = {
+            "epoch": progress.epoch + 1,
+            "step": progress.step,
+            "loss": loss,
+            "lr": state.optimizer.param_groups[0]["lr"],
+            "seconds": round(seconds, 3),
+        }
+        if state.ranks.first:
+            self.run.add_metrics(metrics)
+            self.watcher.epoch(metrics)
+        self.total.zero_()
+        self.before, self.begun = 0.0, time.monotonic()
+        progress.epoch, progress.batch = progress.epoch + 1, 0
+        progress.seconds[-1:] = [seconds, 0.0]
+        self.save()
 
 
 def _finite(value: float, step: int) -> float:

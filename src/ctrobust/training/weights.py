@@ -17,7 +17,15 @@ from ctrobust.store import RunDirectory, read_tensors, write_tensors
 def build(spec: ModelSpec, in_channels: int, num_classes: int, mean: Any = None, std: Any = None) -> Classifier:
     """The network of a spec, in channels_last, which is faster on CPUs and on GPUs with half precision."""
     model = models.build(
-        spec.name, num_classes, in_channels, spec.width, noise=spec.noise, drop=spec.drop, mean=mean, std=std
+        spec.name,
+        num_classes,
+        in_channels,
+        spec.width,
+        noise=spec.noise,
+        drop=spec.drop,
+        maps=spec.maps,
+        mean=mean,
+        std=std,
     )
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 

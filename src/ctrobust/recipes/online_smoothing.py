@@ -1,0 +1,46 @@
+"""Online label smoothing's memory: what the network gave for each class in the last epoch."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ctrobust.recipes.ranks import Alone, Ranks
+
+
+class OnlineSmoothing:
+    """Soft labels S (C, C): row y is the mean output of the last epoch's examples of class y classified right.
+
+    S starts at zero, so that the first epoch descends half of CE; a class never classified right gets a uniform row.
+    """
+
+    def __init__(self, num_classes: int, ranks: Ranks | None = None) -> None:
+        self.ranks = ranks or Alone()
+        self.soft_labels = torch.zeros(num_classes, num_classes)
+        self.sums = torch.zeros(num_classes, num_classes)
+        self.counts = torch.zeros(num_classes)
+
+    @torch.no_grad()
+    def observe(self, probabilities: Tensor, y: Tensor) -> None:
+        """Add the outputs (N, C) that are right."""
+        right = probabilities.argmax(1) == y
+        self.sums.index_add_(0, y[right].cpu(), probabilities[right].float().cpu())
+        self.counts += torch.bincount(y[right].cpu(), minlength=len(self.counts))
+
+    def end_epoch(self) -> None:
+        """Turn the sums of all processes into the soft labels of the next epoch."""
+        sums, counts = self.ranks.sum(self.sums), self.ranks.sum(self.counts)[:, None]
+        uniform = torch.full_like(sums, 1 / len(sums))
+        self.soft_labels = torch.where(counts > 0, sums / counts.clamp(min=1), uniform)
+        self.sums, self.counts = torch.zeros_like(self.sums), torch.zeros_like(self.counts)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Soft labels, and the sums of all processes in the epoch under way."""
+        sums, counts = self.ranks.sum(self.sums), self.ranks.sum(self.counts)
+        return {"soft_labels": self.soft_labels, "sums": sums, "counts": counts}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from there; the first process takes the sums."""
+        share = 1.0 if self.ranks.first else 0.0
+        self.soft_labels = state["soft_labels"].clone()
+        self.sums, self.counts = state["sums"] * share, state["counts"] * share

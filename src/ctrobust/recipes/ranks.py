@@ -1,0 +1,36 @@
+"""What a recipe asks of the other processes that train the same network."""
+
+from typing import Protocol
+
+from torch import Tensor
+
+
+class Ranks(Protocol):
+    """All processes of a run; each calls the same methods in the same order."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this process keeps what belongs to the whole run."""
+        ...
+
+    def gather(self, values: Tensor) -> Tensor:
+        """The (n,) values of every process as one tensor; n may differ between them."""
+        ...
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over the processes."""
+        ...
+
+
+class Alone:
+    """One process."""
+
+    first = True
+
+    def gather(self, values: Tensor) -> Tensor:
+        """Its own values."""
+        return values
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Its own values."""
+        return values

@@ -1,0 +1,98 @@
+"""Where a run computes: one device or many, through lightning-fabric, which stays inside this room."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.utilities.rank_zero import rank_zero_only
+from torch import Tensor
+
+from ctrobust.errors import InputError, RunError
+from ctrobust.specs import TrainSpec
+
+T = TypeVar("T")
+
+PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
+
+
+@dataclass(frozen=True)
+class Devices:
+    """What to compute on; no part of the spec, but for how many processes share a batch.
+
+    Attributes:
+        accelerator: "auto", "cpu", "cuda", "mps".
+        strategy: "auto" (one process), "ddp" (the command is started again for each process), "ddp_spawn" (for use from
+            Python).
+        nodes: machines; torchrun's and SLURM's environments are recognized.
+    """
+
+    accelerator: str = "auto"
+    strategy: str = "auto"
+    nodes: int = 1
+
+    def fabric(self, spec: TrainSpec) -> Fabric:
+        """Fabric for a spec; its world size is divided among the nodes."""
+        if spec.world_size % self.nodes:
+            raise InputError(f"{spec.world_size} processes cannot be spread evenly over {self.nodes} nodes")
+        logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banner is not for our users
+        strategy = "ddp" if self.strategy == "auto" and spec.world_size > 1 else self.strategy
+        return Fabric(
+            accelerator=self.accelerator,
+            strategy=strategy,
+            devices=spec.world_size // self.nodes,
+            num_nodes=self.nodes,
+            precision=PRECISIONS[spec.precision],  # type: ignore[arg-type]
+        )
+
+
+def launch(fabric: Fabric, work: Callable[..., T], *args: object) -> T:
+    """Run `work(fabric, *args)` in every process; the death of one is an error in the others."""
+    try:
+        result: T = fabric.launch(work, *args)
+    except RuntimeError as error:
+        if fabric.world_size == 1:
+            raise
+        raise RunError(f"another process of this run is gone; go on with --resume ({error})") from error
+    return result
+
+
+def is_main_process() -> bool:
+    """Whether this process speaks for its run: the first of those that torchrun, SLURM or fabric started."""
+    return getattr(rank_zero_only, "rank", 0) in (0, None)
+
+
+class FabricRanks:
+    """The processes of a run, as recipes see them."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+
+    @property
+    def first(self) -> bool:
+        """Whether this process keeps what belongs to the whole run."""
+        return self.fabric.is_global_zero
+
+    def gather(self, values: Tensor) -> Tensor:
+        """The (n,) values of every process as one tensor; n may differ between them by padding to the longest."""
+        if self.fabric.world_size == 1:
+            return values
+        sizes = self._stacked(torch.tensor([len(values)], device=values.device))[:, 0].tolist()
+        padded = torch.nn.functional.pad(values, (0, max(sizes) - len(values)))
+        parts = self._stacked(padded)
+        return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    def sum(self, values: Tensor) -> Tensor:
+        """The sum over the processes."""
+        if self.fabric.world_size == 1:
+            return values
+        return self._stacked(values).sum(0)
+
+    def _stacked(self, values: Tensor) -> Tensor:
+        """Values of one shape from every process, (world, ...)."""
+        own = values.detach().to(self.fabric.device).contiguous()
+        every = [torch.empty_like(own) for _ in range(self.fabric.world_size)]
+        torch.distributed.all_gather(every, own)
+        return torch.stack(every).to(values.device)

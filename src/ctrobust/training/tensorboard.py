@@ -1,0 +1,34 @@
+"""TensorBoard as a watcher, where it is installed: pip install 'ctrobust[tensorboard]'."""
+
+from pathlib import Path
+from typing import Any
+
+from ctrobust.errors import InputError
+from ctrobust.training.loop import Watcher
+
+
+class _TensorBoard:
+    """Tells another watcher, and writes loss and learning rate of each epoch."""
+
+    def __init__(self, inner: Watcher, writer: Any) -> None:
+        self.inner, self.writer = inner, writer
+
+    def step(self, done: int, total: int, epoch: int, loss: float) -> None:
+        """Pass on."""
+        self.inner.step(done, total, epoch, loss)
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        """Write the epoch's scalars."""
+        for name in ("loss", "lr", "seconds"):
+            self.writer.add_scalar(name, metrics[name], global_step=metrics["step"])
+        self.writer.flush()
+        self.inner.epoch(metrics)
+
+
+def with_tensorboard(inner: Watcher, folder: Path) -> Watcher:
+    """A watcher that also writes event files into `folder`."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise InputError("TensorBoard is not installed: pip install 'ctrobust[tensorboard]'") from None
+    return _TensorBoard(inner, SummaryWriter(str(folder)))
