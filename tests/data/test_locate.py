@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrobust.data.locate import find_files, search_roots
+from ctrobust.data.locate import download_root, find_files, search_roots
 from ctrobust.errors import DataError
 
 NAMES = ("images", "labels")
@@ -61,9 +61,30 @@ def test_a_missing_set_says_what_to_put_where(places: dict[str, Path], monkeypat
     with pytest.raises(DataError) as caught:
         find_files("shirts", NAMES)
     message = str(caught.value)
-    assert "shirts was not found. Put images.gz and labels.gz" in message
+    assert "shirts was not found. Put images.gz and labels.gz, as published or without .gz uncompressed," in message
+    assert "or download it: ctrobust data fetch shirts\n" in message
     for place, missing in (("environment", "images"), ("cache", "labels"), ("system", "images")):
         assert f"\n  {places[place] / 'shirts' / missing}[.gz]: No such file" in message
+
+
+def test_without_compression_only_the_names_themselves_count(places: dict[str, Path]) -> None:
+    put(places["system"], "images.gz", "labels.gz", "images")
+    with pytest.raises(DataError) as caught:
+        find_files("shirts", NAMES, zipped=False, dataset="clothes")
+    message = str(caught.value)
+    assert "clothes was not found. Put images and labels together into a folder shirts under" in message
+    assert f"\n  {places['system'] / 'shirts' / 'labels'}: No such file" in message
+    put(places["system"], "labels")
+    assert find_files("shirts", NAMES, zipped=False)[0] == places["system"] / "shirts" / "images"
+
+
+def test_downloads_go_to_the_first_place_that_may_be_made(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert download_root() == places["cache"]
+    monkeypatch.setenv("CTROBUST_DATA", str(places["environment"]))
+    assert download_root() == places["environment"]
+    assert download_root(str(places["root"])) == places["root"]
 
 
 def test_looking_creates_nothing(places: dict[str, Path]) -> None:

@@ -16,6 +16,7 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ctrobust.data.opening import open_regular
 from ctrobust.errors import DataError
 
 _UINT8 = 0x08
@@ -38,23 +39,19 @@ def read_idx(path: Path | str, at_most: tuple[int, ...] | None = None) -> NDArra
         DataError: the file cannot be read or is anything but a complete IDX file of unsigned bytes.
     """
     path = Path(path)
-    try:
-        if not path.is_file():
-            found = "is a folder" if path.is_dir() else "is not a regular file" if path.exists() else "does not exist"
-            raise DataError(f"{path} {found}; expected an IDX file")
-        with path.open("rb") as file:
-            if path.suffix != ".gz":
-                return _parse(file, path, at_most)
-            start = file.read(2)
-            if start and start != _GZIP_MAGIC:  # an empty file is called empty below
-                raise DataError(f"{path} is not gzip: it starts with {_hex(start)}, expected {_hex(_GZIP_MAGIC)}")
-            file.seek(0)
+    with open_regular(path, "an IDX file") as file:
+        if path.suffix != ".gz":
+            return _parse(file, path, at_most)
+        start = file.read(2)
+        if start and start != _GZIP_MAGIC:  # an empty file is called empty below
+            raise DataError(f"{path} is not gzip: it starts with {_hex(start)}, expected {_hex(_GZIP_MAGIC)}")
+        file.seek(0)
+        try:
             with gzip.GzipFile(fileobj=file) as unzipped:
                 return _parse(cast("BinaryIO", unzipped), path, at_most)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: the gzip data is damaged, cut short or followed by other bytes ({error})") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            found = f"the gzip data is damaged, cut short or followed by other bytes ({error})"
+            raise DataError(f"{path}: {found}") from error
 
 
 def idx_header(shape: tuple[int, ...]) -> bytes:

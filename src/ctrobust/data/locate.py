@@ -20,9 +20,9 @@ def search_roots(root: Path | str | None = None) -> tuple[Path, ...]:
     """
     roots = [Path(platformdirs.user_cache_dir("ctrobust")), SYSTEM_ROOT]
     if named := os.environ.get(ENVIRONMENT_VARIABLE):
-        roots.insert(0, _expand(named))
+        roots.insert(0, expand(named))
     if root is not None:
-        explicit = _expand(root)
+        explicit = expand(root)
         if not os.path.isdir(explicit):
             found = "is not a folder" if os.path.exists(explicit) else "does not exist or may not be entered"
             raise DataError(f"the data root {explicit} {found}")
@@ -30,38 +30,55 @@ def search_roots(root: Path | str | None = None) -> tuple[Path, ...]:
     return tuple(roots)
 
 
-def find_files(folder: str, names: Sequence[str], root: Path | str | None = None) -> tuple[Path, ...]:
-    """Finds files that belong together, each as `name.gz` or uncompressed as `name`.
+def download_root(root: Path | str | None = None) -> Path:
+    """The place downloads go to, made or not: `root`, else `$CTROBUST_DATA`, else the user's cache."""
+    return search_roots()[0] if root is None else expand(root)
+
+
+def find_files(
+    folder: str,
+    names: Sequence[str],
+    root: Path | str | None = None,
+    *,
+    zipped: bool = True,
+    dataset: str | None = None,
+) -> tuple[Path, ...]:
+    """Finds files that belong together, each uncompressed as `name` or, where `zipped`, as `name.gz`.
 
     Args:
         folder: the data set's folder below each of the searched places.
         names: the files' names without `.gz`; all must be in the same place, the first such place is taken.
         root: searched before all others.
+        zipped: whether `name.gz` is looked for too, and preferred.
+        dataset: the data set's name; that of its folder by default.
 
     Raises:
         DataError: no place has them all. The message says what to put where.
     """
+    dataset = dataset or folder
+    suffix, remark = ("[.gz]", ", as published or without .gz uncompressed,") if zipped else ("", "")
     searched = []
     for place in search_roots(root):
         try:
-            return tuple(_pick(place / folder, name) for name in names)
+            return tuple(_pick(place / folder, name, zipped) for name in names)
         except OSError as error:
-            searched.append(f"  {error.filename}[.gz]: {error.strerror}")
-    wanted = " and ".join(f"{name}.gz" for name in names)
+            searched.append(f"  {error.filename}{suffix}: {error.strerror}")
+    wanted = " and ".join(f"{name}.gz" if zipped else name for name in names)
     raise DataError(
-        f"{folder} was not found. Put {wanted}, as published or without .gz uncompressed, together into a folder "
-        f"{folder} under a data root, ${ENVIRONMENT_VARIABLE} or one of the places searched:\n" + "\n".join(searched)
+        f"{dataset} was not found. Put {wanted}{remark} together into a folder {folder} under a data root, "
+        f"${ENVIRONMENT_VARIABLE} or one of the places searched, or download it: ctrobust data fetch {dataset}\n"
+        + "\n".join(searched)
     )
 
 
-def _pick(folder: Path, name: str) -> Path:
+def expand(root: Path | str) -> Path:
+    """The path with `~` replaced; unlike `Path.expanduser` it leaves an unknown user's home as it is."""
+    return Path(os.path.expanduser(root))
+
+
+def _pick(folder: Path, name: str, zipped: bool) -> Path:
     compressed, plain = folder / f"{name}.gz", folder / name
-    if os.path.exists(compressed):  # not Path.exists, which raises where a folder may not be entered
+    if zipped and os.path.exists(compressed):  # not Path.exists, which raises where a folder may not be entered
         return compressed
     plain.stat()  # raises what the search reports: no such file, or no permission
     return plain
-
-
-def _expand(root: Path | str) -> Path:
-    # Not Path.expanduser, which raises for an unknown user.
-    return Path(os.path.expanduser(root))

@@ -1,0 +1,173 @@
+"""Which pictures a folder of class folders holds, and which of them are for training. No picture is opened."""
+
+import hashlib
+import os
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ctrobust.data.pictures import SUFFIXES
+from ctrobust.data.split import held_out
+from ctrobust.errors import DataError
+
+_HELD_OUT = ("test", "validation", "val")
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A file that should be a picture.
+
+    Args:
+        path: the file.
+        name: below the data set's folder, with slashes, fit for printing.
+        label: its class.
+        digest: SHA-256 of its name in Unicode's composed form, the same on every system.
+        stamp: its time and size, by which a change is noticed.
+    """
+
+    path: str
+    name: str
+    label: int
+    digest: bytes
+    stamp: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The pictures of a data set, each split ordered by digest."""
+
+    root: str
+    classes: tuple[str, ...]
+    train: tuple[Picture, ...]
+    test: tuple[Picture, ...]
+    passed_over: int
+
+
+def list_pictures(root: Path) -> Listing:
+    """Lists the pictures below a folder, following links but entering no folder twice.
+
+    Raises:
+        DataError: it is not a folder or cannot be read, has no class folders, a class has no pictures, or only one of
+            the two splits is there.
+    """
+    if not os.path.isdir(root):
+        found = "is not a folder" if os.path.exists(root) else "does not exist or may not be entered"
+        raise DataError(f"{root} {found}; expected a folder of class folders")
+    try:
+        folders = _folders(root, [root])
+        if "train" in folders and (classes := _folders(folders["train"], [root, folders["train"]])):
+            return _list_splits(root, folders, classes)
+        return _list_whole(root, folders)
+    except OSError as error:
+        raise DataError(f"{error.filename or root} cannot be read: {error.strerror or error}") from error
+
+
+def _list_whole(root: Path, folders: dict[str, Path]) -> Listing:
+    pictures, passed_over = _collect(root, folders, tuple(folders))
+    if not folders:
+        raise DataError(f"{root} holds no folders; expected one folder of pictures for each class")
+    _refuse_empty(root, tuple(folders), pictures)
+    test = held_out([picture.digest for picture in pictures], np.array([picture.label for picture in pictures]))
+    return Listing(
+        str(root),
+        tuple(map(_printable, folders)),
+        tuple(picture for picture, held in zip(pictures, test, strict=True) if not held),
+        tuple(picture for picture, held in zip(pictures, test, strict=True) if held),
+        passed_over,
+    )
+
+
+def _list_splits(root: Path, folders: dict[str, Path], classes: dict[str, Path]) -> Listing:
+    held = next((name for name in _HELD_OUT if name in folders), None)
+    if held is None:
+        expected = f"expected one of {', '.join(_HELD_OUT)} beside it, or folder:{root}/train to split that by hash"
+        raise DataError(f"{root} holds a folder train with class folders; {expected}")
+    others = _folders(folders[held], [root, folders[held]])
+    if unknown := [name for name in others if name not in classes]:
+        shown = ", ".join(map(_printable, unknown[:_SHOWN]))
+        raise DataError(f"{folders[held]}: {len(unknown)} classes that are not in train: {shown}")
+    train, ignored = _collect(root, classes, tuple(classes))
+    _refuse_empty(folders["train"], tuple(classes), train)
+    test, also_ignored = _collect(root, others, tuple(classes))
+    return Listing(str(root), tuple(map(_printable, classes)), tuple(train), tuple(test), ignored + also_ignored)
+
+
+def _folders(path: Path, above: list[Path]) -> dict[str, Path]:
+    """The folders in a folder by name, in order, without hidden ones and without links to those above."""
+    with os.scandir(path) as entries:
+        names = [entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry)]
+    found = {name: path / name for name in sorted(names, key=_composed)}
+    return {name: place for name, place in found.items() if not any(os.path.samefile(place, high) for high in above)}
+
+
+def _collect(root: Path, folders: dict[str, Path], classes: tuple[str, ...]) -> tuple[list[Picture], int]:
+    """The pictures of some classes ordered by digest, and how many other files there are."""
+    pictures, passed_over = [], 0
+    labels = {name: number for number, name in enumerate(classes)}
+    for name, folder in folders.items():
+        for entry in _walk(root, folder):
+            if os.path.splitext(entry.name)[1].lower() not in SUFFIXES:
+                passed_over += 1
+                continue
+            below = _composed(os.path.relpath(entry.path, root).replace(os.sep, "/"))
+            digest = hashlib.sha256(below.encode("utf-8", "surrogateescape")).digest()
+            pictures.append(Picture(entry.path, _printable(below), labels[name], digest, _stamp(entry)))
+    return sorted(pictures, key=lambda picture: picture.digest), passed_over
+
+
+def _walk(root: Path, folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Every file below a folder that is not hidden."""
+    seen = {_identity(root), _identity(folder)}
+    waiting = [os.fspath(folder)]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if not _is_folder(entry):
+                    yield entry
+                elif (identity := _identity(entry)) not in seen:
+                    seen.add(identity)
+                    waiting.append(entry.path)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _identity(folder: os.PathLike[str]) -> tuple[int, int]:
+    found = os.stat(folder)
+    return found.st_dev, found.st_ino
+
+
+def _stamp(entry: os.DirEntry[str]) -> tuple[int, int]:
+    try:
+        found = entry.stat()
+    except OSError:  # a link to nothing: reported with the damaged pictures
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def _refuse_empty(root: Path, classes: tuple[str, ...], pictures: list[Picture]) -> None:
+    present = {picture.label for picture in pictures}
+    empty = [_printable(name) for number, name in enumerate(classes) if number not in present]
+    if empty:
+        shown = ", ".join(empty[:_SHOWN]) + (f" and {len(empty) - _SHOWN} more" if len(empty) > _SHOWN else "")
+        suffixes = ", ".join(sorted(SUFFIXES))
+        raise DataError(f"{root}: {len(empty)} of {len(classes)} classes have no pictures ({suffixes}): {shown}")
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _printable(name: str) -> str:
+    """The name with bytes that are no Unicode replaced, so that it can be printed and stored."""
+    return _composed(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")

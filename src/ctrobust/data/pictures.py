@@ -1,0 +1,103 @@
+"""Pictures in files: what they are, and their pixels at a given size. PNG, JPEG and WebP, told by their contents."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from ctrobust.errors import DataError
+
+FORMATS = ("PNG", "JPEG", "WEBP")
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
+MOST_PIXELS = 89_478_485  # Pillow's own limit, a quarter of a gigabyte of colours
+
+_ORIENTATION = 0x0112
+_TURNED = (5, 6, 7, 8)  # orientations that exchange height and width
+_GREY = ("1", "L", "LA", "La", "I")  # and the 16-bit modes I;16*
+_BLOCK = 256
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a picture's header says: its size as it should be seen, and whether it is grey."""
+
+    height: int
+    width: int
+    grey: bool
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a picture cannot be read."""
+
+    reason: str
+
+
+def inspect(path: str) -> Facts:
+    """Reads a picture's header."""
+    with Image.open(path, formats=FORMATS) as image:
+        _check_size(image)
+        turned = image.getexif().get(_ORIENTATION) in _TURNED
+        width, height = reversed(image.size) if turned else image.size
+        return Facts(height, width, image.mode in _GREY or image.mode.startswith("I;16"))
+
+
+def decode(path: str, height: int, width: int, channels: int) -> NDArray[np.uint8]:
+    """Reads a picture as (C, height, width): turned as its EXIF data say, cut to shape around the middle, resized.
+
+    Transparent parts become white; of an animation the first picture counts; 16-bit greys keep their high byte.
+    """
+    with Image.open(path, formats=FORMATS) as image:
+        _check_size(image)
+        # JPEG can be decoded at an eighth, a quarter or half of its size: at least twice what is needed stays.
+        image.draft(None, (2 * max(height, width), 2 * max(height, width)))
+        seen = _opaque(ImageOps.exif_transpose(image)).convert("L" if channels == 1 else "RGB")
+    if seen.size != (width, height):
+        seen = ImageOps.fit(seen, (width, height), Image.Resampling.BICUBIC)
+    pixels = np.asarray(seen, np.uint8)
+    return np.ascontiguousarray(pixels.reshape(height, width, channels).transpose(2, 0, 1))
+
+
+def each(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_Result | Failure]:
+    """Applies a function to every path, in order, on a few threads: Pillow's decoders run side by side."""
+
+    def attempt(path: str) -> _Result | Failure:
+        if not os.path.isfile(path):  # a pipe would be waited for
+            return Failure("is missing or not a regular file")
+        try:
+            return function(path)
+        except DataError as error:
+            return Failure(str(error))
+        # Pillow's decoders meet damage with whatever their code happens to raise.
+        except Exception as error:
+            reason = getattr(error, "strerror", None) or str(error).replace(path, "the file") or type(error).__name__
+            return Failure(str(reason))
+
+    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+        # A block at a time: what is not yet consumed is held in memory.
+        for first in range(0, len(paths), _BLOCK):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # on odd EXIF data, and on sizes, which are checked here
+                results = list(pool.map(attempt, paths[first : first + _BLOCK]))
+            yield from results
+
+
+def _check_size(image: Image.Image) -> None:
+    if image.width * image.height > MOST_PIXELS:
+        raise DataError(f"{image.width} x {image.height} pixels, expected at most {MOST_PIXELS:,} in all")
+
+
+def _opaque(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # which Pillow's conversion would clip at 255
+        return Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
+    if not image.has_transparency_data:
+        return image
+    picture = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)

@@ -1,0 +1,117 @@
+"""VGG16 and the ResNets: sizes of SPEC, slots, layout, gradients."""
+
+from collections import Counter
+
+import pytest
+import torch
+from torch import nn
+
+from ctrobust import models
+from ctrobust.errors import InputError
+from ctrobust.regularizers import Disout, DropBlock
+
+PARAMETERS = [
+    ("vgg16", 10, 14_728_266),
+    ("vgg16", 100, 14_774_436),
+    ("resnet18", 10, 11_173_962),
+    ("resnet18", 100, 11_220_132),
+    ("resnet50", 10, 23_520_842),
+    ("resnet50", 100, 23_705_252),
+]
+NAMES = ["vgg16", "resnet18", "resnet50"]
+
+
+def small(name: str, **fields: str) -> models.Classifier:
+    model = models.build(name, num_classes=10, in_channels=3, width=8, **fields)  # type: ignore[arg-type]
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def images(count: int = 4) -> torch.Tensor:
+    return torch.rand(count, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(("name", "classes", "count"), PARAMETERS)
+def test_parameter_counts(name: str, classes: int, count: int) -> None:
+    with torch.device("meta"):
+        model = models.build(name, num_classes=classes, in_channels=3)
+    assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("maps", list(models.MAPS))
+def test_gradients_reach_every_parameter(name: str, maps: str) -> None:
+    model = small(name, maps=maps).train()
+    nn.functional.cross_entropy(model(images()), torch.arange(4)).backward()
+    for key, parameter in model.named_parameters():
+        assert parameter.grad is not None, key
+        assert torch.isfinite(parameter.grad).all(), key
+        assert parameter.grad.abs().sum() > 0, key
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_channels_last_is_kept_through(name: str) -> None:
+    model, seen = small(name).eval(), []
+    for part in model.modules():
+        if isinstance(part, nn.Conv2d):
+            part.register_forward_hook(
+                lambda _m, _i, out: seen.append(out.is_contiguous(memory_format=torch.channels_last))
+            )
+    model(images())
+    assert len(seen) > 10
+    assert all(seen)
+
+
+@pytest.mark.parametrize(("name", "blocks", "distortions"), [("vgg16", 6, 3), ("resnet18", 8, 4), ("resnet50", 27, 9)])
+def test_slots_are_filled_where_the_paper_puts_them(name: str, blocks: int, distortions: int) -> None:
+    assert Counter(map(type, small(name, maps="dropblock").modules()))[DropBlock] == blocks
+    assert Counter(map(type, small(name, maps="disout").modules()))[Disout] == distortions
+    assert not {DropBlock, Disout} & set(map(type, small(name).modules()))
+
+
+@pytest.mark.parametrize("name", [*NAMES, "mnistnet"])
+def test_slots_do_not_change_names_of_weights(name: str) -> None:
+    channels = 1 if name == "mnistnet" else 3
+    keys = [list(models.build(name, 10, channels, 8, maps=maps).state_dict()) for maps in models.MAPS]
+    assert keys[0] == keys[1] == keys[2]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "mnistnet"])
+def test_evaluation_ignores_the_slots(name: str) -> None:
+    channels, size = (1, 28) if name == "mnistnet" else (3, 32)
+    plain = models.build(name, 10, channels, 8).eval()
+    x = torch.rand(2, channels, size, size)
+    for maps in ("dropblock", "disout"):
+        other = models.build(name, 10, channels, 8, maps=maps).eval()
+        other.load_state_dict(plain.state_dict())
+        assert torch.equal(other(x), plain(x))
+
+
+def test_each_distortion_knows_the_convolution_that_follows() -> None:
+    body = small("vgg16", maps="disout").body
+    units = [part for part in body.modules() if isinstance(part, Disout)]
+    convs = [part for part in body.modules() if isinstance(part, nn.Conv2d)][-3:]
+    assert [unit._following[0] for unit in units] == [convs[1], convs[2], None]
+
+
+def test_resnet18_is_the_residual_network_it_says() -> None:
+    """The blocks by hand: conv-BN-ReLU-conv-BN plus shortcut, ReLU."""
+    model = small("resnet18").eval()
+    x = model.normalize(images(2))
+    body = model.body
+    out = torch.relu(body.stem.norm(body.stem.conv(x)))  # type: ignore[union-attr, operator]
+    for layer in body.layers:  # type: ignore[union-attr]
+        for block in layer:
+            first, second = block.units
+            inner = torch.relu(first.norm(first.conv(out)))
+            out = torch.relu(second.norm(second.conv(inner)) + block.shortcut(out))
+    torch.testing.assert_close(model.features(images(2) * 0 + x), out.mean((2, 3)))
+
+
+def test_vgg16_refuses_other_sizes() -> None:
+    with pytest.raises(InputError, match="32x32, got 28x28"):
+        small("vgg16")(torch.rand(1, 3, 28, 28))
+
+
+def test_unknown_maps() -> None:
+    with pytest.raises(InputError, match="unknown maps 'dropblok'; known: none, dropblock, disout"):
+        models.build("mnistnet", 10, 1, maps="dropblok")

@@ -1,0 +1,68 @@
+"""Online label smoothing: what is accumulated, when it counts, what survives a kill."""
+
+import torch
+from torch import Tensor
+
+from ctrobust import losses
+from ctrobust.recipes import Natural, OnlineSmoothing
+
+
+class Outputs(torch.nn.Module):
+    """A network whose outputs are given."""
+
+    def __init__(self, logits_k: Tensor) -> None:
+        super().__init__()
+        self.logits_k = torch.nn.Parameter(logits_k)
+
+    def forward(self, _: Tensor) -> Tensor:
+        return self.logits_k[0]
+
+    def sample_logits(self, _: Tensor, k: int) -> Tensor:
+        return self.logits_k[:k]
+
+
+def test_the_first_epoch_is_half_of_cross_entropy() -> None:
+    logits, y = torch.randn(1, 6, 4), torch.tensor([0, 1, 2, 3, 0, 1])
+    recipe = Natural(loss=OnlineSmoothing(4))
+    (loss,) = recipe(Outputs(logits), torch.zeros(6), y, torch.arange(6))
+    torch.testing.assert_close(loss, 0.5 * losses.cross_entropy(logits[0], y).mean())
+
+
+def test_soft_labels_are_the_mean_output_of_who_was_right() -> None:
+    p = torch.tensor([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.5, 0.3]])
+    memory = OnlineSmoothing(3)
+    memory.observe(p, torch.tensor([0, 0, 1, 2]))  # the last one is wrong
+    memory.end_epoch()
+    expected = torch.tensor([[0.6, 0.25, 0.15], [0.1, 0.6, 0.3], [1 / 3, 1 / 3, 1 / 3]])
+    torch.testing.assert_close(memory.soft_labels, expected)
+    assert memory.sums.sum() == memory.counts.sum() == 0
+
+
+def test_with_mdl_the_mean_output_of_the_samples_is_accumulated() -> None:
+    logits_k, y = torch.randn(4, 5, 3), torch.tensor([0, 1, 2, 0, 1])
+    memory = OnlineSmoothing(3)
+    list(Natural(loss=memory, samples=4, rho=1.0)(Outputs(logits_k), torch.zeros(5), y, torch.arange(5)))
+    expected = OnlineSmoothing(3)
+    expected.observe(logits_k.softmax(-1).mean(0), y)
+    torch.testing.assert_close(memory.sums, expected.sums)
+    assert expected.counts.sum() > 0
+
+
+def test_the_second_epoch_uses_the_soft_labels() -> None:
+    logits, y = torch.randn(1, 6, 4), torch.tensor([0, 1, 2, 3, 0, 1])
+    memory = OnlineSmoothing(4)
+    memory.observe(torch.eye(4) * 0.6 + 0.1, torch.arange(4))
+    recipe = Natural(loss=memory)
+    recipe.end_epoch()
+    (loss,) = recipe(Outputs(logits), torch.zeros(6), y, torch.arange(6))
+    torch.testing.assert_close(loss, losses.online_label_smoothing(logits[0], y, torch.eye(4) * 0.6 + 0.1).mean())
+
+
+def test_state_survives() -> None:
+    memory, other = OnlineSmoothing(4), OnlineSmoothing(4)
+    memory.observe(torch.eye(4) * 0.6 + 0.1, torch.arange(4))
+    memory.end_epoch()
+    memory.observe(torch.eye(4), torch.arange(4))
+    Natural(loss=other).load_state_dict(Natural(loss=memory).state_dict())
+    for name, tensor in memory.state_dict().items():
+        assert torch.equal(tensor, other.state_dict()[name])
