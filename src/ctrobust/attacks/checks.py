@@ -14,8 +14,8 @@ def check_radius(eps: float, name: str = "eps") -> None:
 
 def check_count(value: int, name: str) -> None:
     """A count of at least one."""
-    if value < 1:
-        raise InputError(f"{name} is at least 1, got {value}")
+    if type(value) is not int or value < 1:
+        raise InputError(f"{name} is a whole number of at least 1, got {value}")
 
 
 def check_choice(value: str, name: str, allowed: Collection[str]) -> None:

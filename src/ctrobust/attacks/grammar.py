@@ -129,7 +129,7 @@ def _read(key: str, text: str, kind: str) -> int | float | str | bool:
     if "float" in kind:
         return parse_number(text)
     if "int" in kind:
-        if not re.fullmatch(r"-?\d{1,18}", text):
+        if not re.fullmatch(r"-?[0-9]{1,99}", text):
             raise InputError(f"{key} is a whole number, got {text!r}")
         return int(text)
     return text
