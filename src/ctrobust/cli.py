@@ -13,7 +13,7 @@ import typer
 
 from ctrobust import display, specs
 from ctrobust._version import __version__
-from ctrobust.errors import CtrobustError, SpecError
+from ctrobust.errors import CtrobustError, InputError
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal error; 2 wrong options or inputs; 3 wrong spec; 4 data missing or damaged; "
@@ -33,7 +33,7 @@ app = typer.Typer(
 DataRoot = Annotated[
     Path | None, typer.Option(help="Where data sets lie; before $CTROBUST_DATA, the cache and /usr/share/datasets.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; torch's choice by default.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads; torch's choice by default.")]
 SPEC = "What the run is"
 
 
@@ -114,13 +114,14 @@ def train(
         "schedule": {"name": schedule, "warmup": warmup},
     }  # fmt: skip
     fields = specs.merge(specs.read_toml(config) if config else {}, specs.given_only(given))
+    given_here = bool(fields) or not resume or out is None
+    asked = specs.train_spec(fields) if given_here else None  # refused before torch is loaded
     _prepare(threads)
     from ctrobust.store import RunDirectory
     from ctrobust.training import Saving
     from ctrobust.training import train as run_training
 
-    stored = resume and out is not None and not fields
-    spec = RunDirectory(out).read_spec() if stored and out is not None else specs.train_spec(fields)
+    spec = asked or RunDirectory(out or Path()).read_spec()
     path = out or Path("runs") / f"{spec.data.replace(':', '-')}-{spec.model.name}-{specs.spec_hash(spec)}"
     with display.stoppable() as stop, display.TrainingBar(f"train {path}") as bar:
         saving = Saving(seconds=checkpoint_seconds, stop=stop)
@@ -148,7 +149,7 @@ def evaluate(
 ) -> None:
     """Attack a network: robust accuracies with intervals, and its confidence threshold."""
     if eps and not attack:
-        raise SpecError("--eps is for attacks: name one with --attack")
+        raise InputError("--eps is for attacks: name one with --attack")
     _prepare(threads)
     from ctrobust import execution
 
@@ -181,7 +182,7 @@ def main() -> None:
     """Run a command; an error is one message and an exit code, its traceback only with --debug."""
     debug = "--debug" in sys.argv[1:]
     try:
-        app()
+        app([word for word in sys.argv[1:] if word != "--debug"])  # which may stand anywhere
     except CtrobustError as error:
         if debug:
             traceback.print_exc()

@@ -27,7 +27,7 @@ notes = Console(stderr=True, highlight=False)
 def tables() -> Console:
     """Standard output; a pipe or file gets lines as long as they need to be."""
     plain = Console(highlight=False)
-    return plain if plain.is_terminal else Console(highlight=False, width=160)
+    return plain if plain.is_terminal else Console(highlight=False, width=1000)
 
 
 def complain(message: str, *, interrupted: bool = False) -> None:
@@ -115,6 +115,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise _Interrupted("stopped at once; the last checkpoint is intact")
         asked.append(number)
+        notes.print("stopping after this batch; a second Ctrl-C stops at once")
 
     with _handling(note):
         yield lambda: bool(asked)
@@ -181,11 +182,11 @@ def training_summary(path: Path, record: dict[str, Any]) -> None:
     results, data = record["results"], record["data"]
     threshold = results["threshold"]
     unverified = "" if data["verified"] else " (unverified)"
-    seconds = sum(record["seconds_per_epoch"])
+    epochs, seconds = len(record["seconds_per_epoch"]), sum(record["seconds_per_epoch"])
     console = tables()
     console.print(
-        f"{escape(str(path))}: {data['name']}{unverified}, {data['train']:,} training images, "
-        f"{len(record['seconds_per_epoch'])} epochs in {seconds:.1f} s\n"
+        f"{path}: {data['name']}{unverified}, {data['train']:,} training images, "
+        f"{epochs} epoch{'s' if epochs > 1 else ''} in {seconds:.1f} s\n"
         f"test accuracy {percent(results['accuracy'], results['accuracy_interval'])} of {data['test']:,}; wrong "
         f"categories below {threshold['threshold']:.4g}: {_count(threshold['wrong_below'], threshold['wrong_total'])}",
         markup=False,
@@ -207,7 +208,7 @@ def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> 
     attacked = [row for row in rows if row.attack != "none"]
     if attacked:
         table = Table(box=box.SIMPLE_HEAD)
-        table.add_column("attack")
+        table.add_column("attack", overflow="fold")
         for name in ("robust accuracy", "success rate", "passes an image", "seconds"):
             table.add_column(name, justify="right")
         for row in attacked:

@@ -11,7 +11,7 @@ from ctrobust.errors import InputError
 
 @pytest.mark.parametrize("eps", [8, 1.0001, -1e-9, math.nan, math.inf, -math.inf])
 def test_radius(eps: float) -> None:
-    message = rf"eps is for images in \[0, 1\] and so at most 1, got {eps}; for 8 grey levels write 8/255"
+    message = rf"eps is for images in \[0, 1\] and so between 0 and 1, got {eps}; for 8 grey levels write 8/255"
     for make in (check_radius, FGSM, PGD):
         with pytest.raises(InputError, match=message):
             make(eps)

@@ -117,11 +117,11 @@ NUMBER = "is not a number; write 0.03 or 8/255"
         ("pgd:eps=eight", f"'eight' {NUMBER}"),
         ("pgd:eps=8/0", f"'8/0' {NUMBER}"),
         ("pgd:eps=.1,step_size=none", f"'none' {NUMBER}"),
-        ("pgd:eps=8", "eps is for images in [0, 1] and so at most 1, got 8.0; for 8 grey levels write 8/255"),
-        ("pgd:eps=-.1", "eps is for images in [0, 1] and so at most 1, got -0.1; for 8 grey levels write 8/255"),
-        ("pgd:eps=nan", "eps is for images in [0, 1] and so at most 1, got nan; for 8 grey levels write 8/255"),
-        ("pgd:eps=.1,step_size=2", "step_size is for images in [0, 1] and so at most 1, got 2.0; for 8 grey levels "
-                                   "write 8/255"),
+        ("pgd:eps=8", "eps is for images in [0, 1] and so between 0 and 1, got 8.0; for 8 grey levels write 8/255"),
+        ("pgd:eps=-.1", "eps is for images in [0, 1] and so between 0 and 1, got -0.1; for 8 grey levels write 8/255"),
+        ("pgd:eps=nan", "eps is for images in [0, 1] and so between 0 and 1, got nan; for 8 grey levels write 8/255"),
+        ("pgd:eps=.1,step_size=2", "step_size is for images in [0, 1] and so between 0 and 1, got 2.0; for 8 "
+                                   "grey levels write 8/255"),
         ("pgd:eps=8/255,steps=2.5", "steps is a whole number, got '2.5'"),
         ("pgd:eps=8/255,steps=1e2", "steps is a whole number, got '1e2'"),
         ("pgd:eps=8/255,seed=x", "seed is a whole number, got 'x'"),

@@ -9,7 +9,9 @@ from ctrobust.errors import InputError
 def check_radius(eps: float, name: str = "eps") -> None:
     """A radius or step for images in [0, 1]."""
     if not 0.0 <= eps <= 1.0:
-        raise InputError(f"{name} is for images in [0, 1] and so at most 1, got {eps}; for 8 grey levels write 8/255")
+        raise InputError(
+            f"{name} is for images in [0, 1] and so between 0 and 1, got {eps}; for 8 grey levels write 8/255"
+        )
 
 
 def check_count(value: int, name: str) -> None:

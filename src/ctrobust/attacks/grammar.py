@@ -95,7 +95,7 @@ def format_call(name: str, arguments: Mapping[str, Value]) -> str:
 
 def closest(name: str, known: list[str]) -> str:
     """Half a sentence: what was probably meant, and all that is known."""
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name.lower(), known, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"{meant}known: {', '.join(known)}"
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from ctrobust import losses
-from ctrobust.attacks.grammar import Value, format_call, parse_call
+from ctrobust.attacks.grammar import Value, closest, format_call, parse_call
 from ctrobust.errors import InputError
 from ctrobust.losses.classes import label_class, wrong_classes
 from ctrobust.losses.inputs import checked_logits
@@ -104,7 +104,7 @@ def _resolve(text: str) -> tuple[str, dict[str, Value]]:
     """Name and all parameters of a loss's text."""
     name, given = parse_call(text)
     if name not in OBJECTIVES:
-        raise InputError(f"unknown loss {name!r}; known: {', '.join(OBJECTIVES)}")
+        raise InputError(f"unknown loss {name!r}; {closest(name, list(OBJECTIVES))}")
     defaults = OBJECTIVES[name].defaults
     for key, value in given.items():
         if key not in defaults:

@@ -16,7 +16,7 @@ from ctrobust.losses import LOSSES
 from ctrobust.models import Classifier
 from ctrobust.recipes import RECIPES, Recipe
 from ctrobust.regularizers import forget, tell
-from ctrobust.specs import TrainSpec, spec_hash
+from ctrobust.specs import TrainSpec, differences, spec_hash
 from ctrobust.store import RunDirectory
 from ctrobust.training import checkpoint, weights
 from ctrobust.training.environment import environment
@@ -167,9 +167,7 @@ def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
         run.write_spec(spec)
         return True
     if (stored := run.read_spec()) != spec:
-        raise RunError(
-            f"{run.path} holds another run: its spec is {spec_hash(stored)}, the one asked {spec_hash(spec)}"
-        )
+        raise RunError(f"{run.path} holds another run: there and as asked, {differences(stored, spec)}")
     if not resume:
         raise RunError(f"{run.path} holds this run already: add --resume to go on with it, or choose another --out")
     return not run.record_file.exists()
