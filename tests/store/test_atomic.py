@@ -3,10 +3,10 @@
 import os
 import resource
 import signal
-import tempfile
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest

@@ -191,6 +191,16 @@ def test_outcomes_have_a_name_to_read_and_a_hash_to_find(run: RunDirectory) -> N
     assert run.outcomes_file(other) != run.outcomes_file(spec)
 
 
+def test_a_place_for_outcomes_is_tried_before_the_work(run: RunDirectory) -> None:
+    run.path.mkdir()
+    run.check_writable()
+    assert (run.path / "outcomes").is_dir()
+    (run.path / "outcomes").rmdir()
+    (run.path / "outcomes").write_text("in the way")
+    with pytest.raises(RunError, match=r"cannot write outcomes to .*outcomes: File exists"):
+        run.check_writable()
+
+
 def test_a_long_attack_has_a_file_name_that_fits(run: RunDirectory) -> None:
     spec = EvaluationSpec(data="digits", attack="pgd:" + "../x" * 500, weights="0" * 64)
     path = run.outcomes_file(spec)
