@@ -82,9 +82,9 @@ def test_possible_batches() -> None:
 
 
 OUTPUTS: list[tuple[Callable[[Tensor], Tensor], str]] = [
-    (lambda x: x.flatten(1)[:, 0], "the model gives logits (N, C) = (3, C), got (3,)"),
-    (lambda x: x, "the model gives logits (N, C) = (3, C), got (3, 1, 2, 2)"),
-    (lambda x: x.flatten(1).mean(0, keepdim=True), "the model gives logits (N, C) = (3, C), got (1, 4)"),
+    (lambda x: x.flatten(1)[:, 0], "the model gives logits (N, C) = (3, C), C >= 2, got (3,)"),
+    (lambda x: x, "the model gives logits (N, C) = (3, C), C >= 2, got (3, 1, 2, 2)"),
+    (lambda x: x.flatten(1).mean(0, keepdim=True), "the model gives logits (N, C) = (3, C), C >= 2, got (1, 4)"),
     (lambda x: x.flatten(1) * float("nan"), "the model's logits are not all finite: NaN or infinity found"),
     (lambda x: x.flatten(1) / 0, "the model's logits are not all finite: NaN or infinity found"),
     (lambda x: x.flatten(1)[:, :2], "labels are in 0..1, got 0 to 2"),
