@@ -25,7 +25,7 @@ from ctrobust.specs import TrainSpec, train_spec
 from ctrobust.store import RunDirectory
 from ctrobust.training import Run, keep_freed_memory, load, train
 
-BATCH, STEPS, PAIRS = 128, 8, 15
+BATCH, STEPS, PAIRS = 128, 4, 41
 OURS = {"dropout": "dropout", "multi-sample dropout": "multi-sample-dropout", "MDL": "mdl"}
 
 

@@ -4,6 +4,7 @@ Torch is imported inside the commands, so that --help and --version answer at on
 """
 
 import json
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 
 from ctrobust import display, specs
 from ctrobust._version import __version__
-from ctrobust.errors import CtrobustError, SpecError
+from ctrobust.errors import CtrobustError, DataError, InputError
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal error; 2 wrong options or inputs; 3 wrong spec; 4 data missing or damaged; "
@@ -33,7 +34,7 @@ app = typer.Typer(
 DataRoot = Annotated[
     Path | None, typer.Option(help="Where data sets lie; before $CTROBUST_DATA, the cache and /usr/share/datasets.")
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="CPU threads; torch's choice by default.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads; torch's choice by default.")]
 SPEC = "What the run is"
 WHERE = "Where it computes"
 
@@ -81,7 +82,7 @@ def train(
     method: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(specs.METHODS)}.", rich_help_panel=SPEC)
     ] = None,
-    data: Annotated[str | None, typer.Option(help="digits, fashion-mnist or mnist.", rich_help_panel=SPEC)] = None,
+    data: Annotated[str | None, typer.Option(help="See `ctrobust data list`.", rich_help_panel=SPEC)] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many images.", rich_help_panel=SPEC)] = None,
     augment: Annotated[str | None, typer.Option(help="crop-flip or none.", rich_help_panel=SPEC)] = None,
     model: Annotated[
@@ -129,14 +130,15 @@ def train(
         "schedule": {"name": schedule, "warmup": warmup},
     }  # fmt: skip
     fields = specs.merge(specs.read_toml(config) if config else {}, specs.given_only(given))
+    given_here = bool(fields) or not resume or out is None
+    asked = specs.train_spec(fields) if given_here else None  # refused before torch is loaded
     _prepare(threads)
     from ctrobust.store import RunDirectory
     from ctrobust.training import Devices, Saving, is_main_process, with_tensorboard
     from ctrobust.training import train as run_training
 
-    stored = resume and out is not None and not fields
-    spec = RunDirectory(out).read_spec() if stored and out is not None else specs.train_spec(fields)
-    path = out or Path("runs") / f"{spec.data.replace(':', '-')}-{spec.model.name}-{specs.spec_hash(spec)}"
+    spec = asked or RunDirectory(out or Path()).read_spec()
+    path = out or Path("runs") / f"{re.sub('[^A-Za-z0-9.]+', '-', spec.data)}-{spec.model.name}-{specs.spec_hash(spec)}"
     with display.stoppable() as stop, display.TrainingBar(f"train {path}", hidden=not is_main_process()) as bar:
         record = run_training(
             spec,
@@ -170,7 +172,7 @@ def evaluate(
 ) -> None:
     """Attack a network: robust accuracies with intervals, and its confidence threshold."""
     if eps and not attack:
-        raise SpecError("--eps is for attacks: name one with --attack")
+        raise InputError("--eps is for attacks: name one with --attack")
     _prepare(threads)
     from ctrobust import execution
 
@@ -185,6 +187,54 @@ def evaluate(
         typer.echo(json.dumps(display.evaluation_json(run, found, rows), indent=2))
     else:
         display.evaluation_table(run, found, rows)
+
+
+data_app = typer.Typer(help="What data sets there are, and whether they are whole.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+@data_app.command("list", epilog="Example: ctrobust data list")
+def data_list(data_root: DataRoot = None) -> None:
+    """List the data sets, where each was found, and whether it is the published one."""
+    from ctrobust import data
+
+    display.data_table(data.available(data_root))
+
+
+@data_app.command("fetch", epilog="Example: ctrobust data fetch fashion-mnist")
+def data_fetch(
+    name: Annotated[str, typer.Argument(help="As `ctrobust data list` calls it.")], data_root: DataRoot = None
+) -> None:
+    """Download a data set, check it, and put it where it will be found."""
+    from ctrobust import data
+
+    with display.interruptible("nothing half-fetched is kept"), display.download_bar(f"fetch {name}") as progress:
+        place = data.fetch(name, data_root, progress)
+    display.say(f"{name} is in {place}")
+
+
+@data_app.command("check", epilog="Example: ctrobust data check folder:photos")
+def data_check(
+    name: Annotated[str, typer.Argument(help="A name, folder:PATH or npz:PATH.")], data_root: DataRoot = None
+) -> None:
+    """Read a data set whole and say what was found; exit code 4 if it cannot be used."""
+    from ctrobust import data
+
+    findings = data.check(name, data_root)
+    for finding in findings:
+        display.say(f"{finding.level}: {finding.text}")
+    if any(finding.level == "error" for finding in findings):
+        raise typer.Exit(DataError.exit_code)
+
+
+@app.command("list", epilog="Example: ctrobust list attacks")
+def list_kind(kind: Annotated[str, typer.Argument(help="attacks, data, losses, methods, models, ...")]) -> None:
+    """Print what exists of a kind, with one line each."""
+    with display.status("loading"):
+        from ctrobust.execution.catalogue import CATALOGUE
+    if kind not in CATALOGUE:
+        raise InputError(f"unknown kind {kind!r}; known: {', '.join(CATALOGUE)}")
+    display.catalogue(CATALOGUE[kind]())
 
 
 def _prepare(threads: int | None) -> None:
@@ -203,7 +253,7 @@ def main() -> None:
     """Run a command; an error is one message and an exit code, its traceback only with --debug."""
     debug = "--debug" in sys.argv[1:]
     try:
-        app()
+        app([word for word in sys.argv[1:] if word != "--debug"])  # which may stand anywhere
     except CtrobustError as error:
         if debug:
             traceback.print_exc()

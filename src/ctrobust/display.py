@@ -11,13 +11,23 @@ from typing import TYPE_CHECKING, Any
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.table import Table
 
 from ctrobust.errors import CtrobustError
 
 if TYPE_CHECKING:
     from ctrobust.data import Dataset
+    from ctrobust.data.catalog import Row
     from ctrobust.evaluation import Evaluation, Interval
     from ctrobust.execution import Attacked
 
@@ -27,7 +37,7 @@ notes = Console(stderr=True, highlight=False)
 def tables() -> Console:
     """Standard output; a pipe or file gets lines as long as they need to be."""
     plain = Console(highlight=False)
-    return plain if plain.is_terminal else Console(highlight=False, width=160)
+    return plain if plain.is_terminal else Console(highlight=False, width=1000)
 
 
 def complain(message: str, *, interrupted: bool = False) -> None:
@@ -103,6 +113,24 @@ def attack_bar(title: str) -> Iterator[Callable[[int, int], None]]:
         yield watch
 
 
+@contextlib.contextmanager
+def download_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Progress of a download, in bytes."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+        console=notes,
+        disable=not notes.is_terminal,
+    )
+    task = bar.add_task(escape(title), total=None)
+    with bar:
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 class _Interrupted(CtrobustError):  # noqa: N818 - not an error
     exit_code = 130
 
@@ -116,17 +144,18 @@ def stoppable() -> Iterator[Callable[[], bool]]:
         if asked:
             raise _Interrupted("stopped at once; the last checkpoint is intact")
         asked.append(number)
+        notes.print("stopping after this batch; a second Ctrl-C stops at once")
 
     with _handling(note):
         yield lambda: bool(asked)
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the work cleanly; what was finished is stored."""
+def interruptible(left: str = "finished attacks are stored and will not be done again") -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the work cleanly; `left` says what is left of it."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        raise _Interrupted("stopped; finished attacks are stored and will not be done again")
+        raise _Interrupted(f"stopped; {left}")
 
     with _handling(end):
         yield
@@ -177,16 +206,39 @@ def demo_table(rows: "Sequence[tuple[str, Sequence[Attacked]]]", out: Path) -> N
     console.print(f"run directories: {escape(names)}", soft_wrap=True)
 
 
+def say(line: str) -> None:
+    """A line on standard output, as it is."""
+    tables().print(line, markup=False, soft_wrap=True)
+
+
+def catalogue(rows: dict[str, str]) -> None:
+    """Names with one line each."""
+    width = max(map(len, rows))
+    for name, line in rows.items():
+        say(f"{name:{width}}  {line}")
+
+
+def data_table(rows: "Sequence[Row]") -> None:
+    """Data sets: name, what it is, where it was found, whether it is the published one."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("data set", "what", "found in", "verified"):
+        table.add_column(name, overflow="fold")
+    words = {True: "yes", False: "unverified", None: ""}
+    for row in rows:
+        table.add_row(row.name, escape(row.description), escape(str(row.place or "not found")), words[row.verified])
+    tables().print(table)
+
+
 def training_summary(path: Path, record: dict[str, Any]) -> None:
     """What a finished run gave."""
     results, data = record["results"], record["data"]
     threshold = results["threshold"]
     unverified = "" if data["verified"] else " (unverified)"
-    seconds = sum(record["seconds_per_epoch"])
+    epochs, seconds = len(record["seconds_per_epoch"]), sum(record["seconds_per_epoch"])
     console = tables()
     console.print(
-        f"{escape(str(path))}: {data['name']}{unverified}, {data['train']:,} training images, "
-        f"{len(record['seconds_per_epoch'])} epochs in {seconds:.1f} s\n"
+        f"{path}: {data['name']}{unverified}, {data['train']:,} training images, "
+        f"{epochs} epoch{'s' if epochs > 1 else ''} in {seconds:.1f} s\n"
         f"test accuracy {percent(results['accuracy'], results['accuracy_interval'])} of {data['test']:,}; wrong "
         f"categories below {threshold['threshold']:.4g}: {_count(threshold['wrong_below'], threshold['wrong_total'])}",
         markup=False,
@@ -208,7 +260,7 @@ def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> 
     attacked = [row for row in rows if row.attack != "none"]
     if attacked:
         table = Table(box=box.SIMPLE_HEAD)
-        table.add_column("attack")
+        table.add_column("attack", overflow="fold")
         for name in ("robust accuracy", "success rate", "passes an image", "seconds"):
             table.add_column(name, justify="right")
         for row in attacked:

@@ -30,7 +30,8 @@ def stream(*names: int | str) -> int:
         >>> stream(0, "pgd", 1) == stream(0, "pgd", 1), stream(0, "pgd", 1) == stream(0, "pgd", 11)
         (True, False)
     """
-    digest = hashlib.blake2b(repr(names).encode(), digest_size=8).digest()
+    plain = tuple(name if isinstance(name, str) else int(name) for name in names)  # NumPy's integers too
+    digest = hashlib.blake2b(repr(plain).encode(), digest_size=8).digest()
     return _signed(int.from_bytes(digest, "little"))
 
 
@@ -79,10 +80,11 @@ def keep(keys: Tensor, stream: int, count: int, drop: float) -> Tensor:
 
     One word serves four positions, eight where a byte holds `drop` exactly: cheaper than one draw a position.
     """
-    lane, levels = (torch.int8, 1 << 8) if (drop * 256).is_integer() else (torch.int16, 1 << 16)
+    lane, levels = (torch.int8, 1 << 8) if float(drop * 256).is_integer() else (torch.int16, 1 << 16)
     per_word = 64 // lane.itemsize // 8
     lanes = words(keys, stream, -(-count // per_word)).view(lane)[:, :count]
-    return lanes >= round(drop * levels) - levels // 2
+    dropped = round(drop * levels)  # of `levels`; if all, the bound below would not fit the lane
+    return lanes >= dropped - levels // 2 if dropped < levels else torch.zeros_like(lanes, dtype=torch.bool)
 
 
 def permutation(size: int, stream: int) -> Tensor:

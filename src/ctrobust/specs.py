@@ -85,7 +85,7 @@ class TrainSpec(_Part):
     lr: Positive = 0.01
     momentum: Share = 0.9
     weight_decay: NonNegative = 5e-4
-    seed: int = 0
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
     precision: Literal["fp32", "bf16"] = "fp32"
     world_size: Count = 1
 
@@ -111,6 +111,7 @@ class EvaluationSpec(_Part):
     attack: str
     chunk: Count = 256
     weights: str = Field(description="sha256 of the weights")
+    contents: str | None = Field(default=None, description="sha256 of data that is not the published one")
 
 
 _MDL = {"samples": 4, "rho": 1.0}
@@ -135,10 +136,11 @@ METHODS: dict[str, dict[str, Any]] = {
 """The rows of the paper's tables 1 and 2: each a set of fields that its user may still change."""
 
 CUSTOMARY: dict[str, dict[str, Any]] = {
+    "digits": {"batch_size": 16, "lr": 0.02},
     "cifar10": {"augment": "crop-flip", "model": {"name": "resnet18"}},
     "cifar100": {"augment": "crop-flip", "model": {"name": "resnet18"}},
 }
-"""What a data set is trained with where the user does not say otherwise."""
+"""What a data set is trained with where the user does not say otherwise; the digits are few."""
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,8 +152,11 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """
     merged = dict(base)
     for key, value in over.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge(merged[key], value) if both else value
+        if isinstance(value, Mapping) and key in merged:
+            if isinstance(merged[key], Mapping):  # what stands for a table and is none is left, to be refused
+                merged[key] = merge(merged[key], value)
+        else:
+            merged[key] = value
     return merged
 
 
@@ -175,10 +180,10 @@ def train_spec(fields: Mapping[str, Any]) -> TrainSpec:
     """
     given = dict(fields)
     method = given.pop("method", "dropout")
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise SpecError(f"method = {method!r} is unknown; allowed: {', '.join(METHODS)}")
     try:
-        customary = CUSTOMARY.get(str(given.get("data")), {})
+        customary = CUSTOMARY.get(str(given.get("data", "digits")), {})
         return TrainSpec.model_validate(merge(merge(customary, METHODS[method]), given))
     except ValidationError as error:
         raise SpecError(_explain(error)) from None
@@ -194,6 +199,25 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SpecError(f"cannot read the spec file {path}: {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path} is not TOML: {error}") from None
+
+
+def differences(first: BaseModel, second: BaseModel) -> str:
+    """The fields in which two specs differ, with both values.
+
+    Example:
+        >>> differences(TrainSpec(), TrainSpec(lr=0.1, model=ModelSpec(width=32)))
+        'model.width 64 and 32, lr 0.01 and 0.1'
+    """
+    a, b = _flat(first.model_dump(mode="json")), _flat(second.model_dump(mode="json"))
+    return ", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in {**a, **b} if a.get(key) != b.get(key))
+
+
+def _flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in fields.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
 
 
 def canonical(spec: BaseModel) -> str:

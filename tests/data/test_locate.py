@@ -1,8 +1,11 @@
 import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ctrobust.data import locate
 from ctrobust.data.locate import download_root, find_files, search_roots
 from ctrobust.errors import DataError
 
@@ -102,14 +105,34 @@ def test_a_wrong_root_is_refused_although_another_place_has_the_files(places: di
         find_files("shirts", NAMES, places["root"])
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may enter every folder")
-def test_a_place_that_may_not_be_entered_is_passed_over(places: dict[str, Path]) -> None:
-    put(places["cache"], "images.gz", "labels.gz")
-    (places["cache"] / "shirts").chmod(0)
+@pytest.fixture
+def as_nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Path]]:
+    """The cache and the system's place in a folder of a user without rights: root, who may enter all, becomes one."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)  # Unlike tmp_path, every user may come here.
+        open_to_all = Path(folder) / "open"
+        monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(open_to_all / "cache" / name))
+        monkeypatch.setattr(locate, "SYSTEM_ROOT", open_to_all / "system")
+        root = os.geteuid() == 0
+        if root:
+            os.seteuid(65534)
+        try:
+            yield {"cache": open_to_all / "cache" / "ctrobust", "system": open_to_all / "system"}
+        finally:
+            if root:
+                os.seteuid(0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the rights of POSIX")
+def test_a_place_that_may_not_be_entered_is_passed_over(as_nobody: dict[str, Path]) -> None:
+    put(as_nobody["cache"], "images.gz", "labels.gz")
+    closed = as_nobody["cache"] / "shirts"
+    assert find_files("shirts", NAMES)[0].parent == closed
+    closed.chmod(0)
     try:
-        with pytest.raises(DataError, match=r"images\[.gz\]: Permission denied"):
+        with pytest.raises(DataError, match=rf"{closed}/images\[.gz\]: Permission denied"):
             find_files("shirts", NAMES)
-        put(places["system"], "images.gz", "labels.gz")
-        assert find_files("shirts", NAMES)[0].parent == places["system"] / "shirts"
+        put(as_nobody["system"], "images.gz", "labels.gz")
+        assert find_files("shirts", NAMES)[0].parent == as_nobody["system"] / "shirts"
     finally:
-        (places["cache"] / "shirts").chmod(0o700)
+        closed.chmod(0o700)

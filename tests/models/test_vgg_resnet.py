@@ -41,7 +41,8 @@ def test_parameter_counts(name: str, classes: int, count: int) -> None:
 @pytest.mark.parametrize("maps", list(models.MAPS))
 def test_gradients_reach_every_parameter(name: str, maps: str) -> None:
     model = small(name, maps=maps).train()
-    nn.functional.cross_entropy(model(images()), torch.arange(4)).backward()
+    loss = nn.functional.cross_entropy(model(images()), torch.arange(4))
+    torch.autograd.backward(loss)
     for key, parameter in model.named_parameters():
         assert parameter.grad is not None, key
         assert torch.isfinite(parameter.grad).all(), key

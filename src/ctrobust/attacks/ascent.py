@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ctrobust.attacks.guards import check_batch, check_logits, untouched
 from ctrobust.attacks.objectives import Objective
 from ctrobust.attacks.result import AttackResult
+from ctrobust.errors import InputError
 
 Success = Literal["any", "last"]
 """`any`: the first image that fools ends an example's attack; `last`: all steps are made, the last image counts."""
@@ -39,6 +40,8 @@ def input_gradient(
     logits = check_logits(model(at), y)
     total = objective.ascend(logits, y, logits if clean is None else clean).sum()
     (gradient,) = torch.autograd.grad(total, at)
+    if gradient.isnan().any():
+        raise InputError("the gradient with respect to the images is NaN: model or loss has none there")
     return gradient, logits.detach()
 
 
@@ -62,7 +65,10 @@ def ascend(
     """
     with untouched(model, x):
         keys = check_batch(x, y, keys)
-        x = x.detach().clone()
+        # Copies: labels of any integer type become int64, and tensors made in inference mode may be differentiated.
+        x, y = x.detach().clone(), y.to(torch.int64, copy=True)
+        if clean_logits is not None:
+            clean_logits = check_logits(clean_logits.detach().clone(), y)
         tally = _Tally(x)
         if clean_logits is None and (objective.needs_clean or (success == "any" and start is not None)):
             clean_logits = tally.forward(model, x, y, torch.arange(len(x), device=x.device))

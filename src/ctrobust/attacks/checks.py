@@ -9,13 +9,15 @@ from ctrobust.errors import InputError
 def check_radius(eps: float, name: str = "eps") -> None:
     """A radius or step for images in [0, 1]."""
     if not 0.0 <= eps <= 1.0:
-        raise InputError(f"{name} is for images in [0, 1] and so at most 1, got {eps}; for 8 grey levels write 8/255")
+        raise InputError(
+            f"{name} is for images in [0, 1] and so between 0 and 1, got {eps}; for 8 grey levels write 8/255"
+        )
 
 
 def check_count(value: int, name: str) -> None:
     """A count of at least one."""
-    if value < 1:
-        raise InputError(f"{name} is at least 1, got {value}")
+    if type(value) is not int or value < 1:
+        raise InputError(f"{name} is a whole number of at least 1, got {value}")
 
 
 def check_choice(value: str, name: str, allowed: Collection[str]) -> None:

@@ -9,7 +9,7 @@ from ctrobust.attacks.ascent import Success, ascend
 from ctrobust.attacks.checks import check_choice, check_loss, check_radius
 from ctrobust.attacks.grammar import format_attack
 from ctrobust.attacks.objectives import Loss, objective
-from ctrobust.attacks.randomness import normal_start
+from ctrobust.attacks.randomness import beside
 from ctrobust.attacks.result import AttackResult
 
 
@@ -60,14 +60,14 @@ class FGSM:
         ascended = objective(self.loss)
         stream = draws.stream(self.seed, "fgsm")
 
-        def beside(x: Tensor, keys: Tensor) -> Tensor:
-            return normal_start(x, keys, stream, 0.001).clamp_(0.0, 1.0)
+        def start(x: Tensor, keys: Tensor) -> Tensor:
+            return beside(x, keys, stream, self.eps)
 
         def step(x: Tensor, _: Tensor, gradient: Tensor) -> Tensor:
             return (x + self.eps * gradient.sign()).clamp_(0.0, 1.0)
 
         return ascend(
             model, x, y, keys, clean_logits,
-            start=beside if ascended.flat_at_clean else None, step=step, steps=1,
+            start=start if ascended.flat_at_clean else None, step=step, steps=1,
             objective=ascended, success=self.success, judge=judge,
         )  # fmt: skip

@@ -95,7 +95,7 @@ def format_call(name: str, arguments: Mapping[str, Value]) -> str:
 
 def closest(name: str, known: list[str]) -> str:
     """Half a sentence: what was probably meant, and all that is known."""
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name.lower(), known, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"{meant}known: {', '.join(known)}"
 
@@ -129,7 +129,7 @@ def _read(key: str, text: str, kind: str) -> int | float | str | bool:
     if "float" in kind:
         return parse_number(text)
     if "int" in kind:
-        if not re.fullmatch(r"-?\d{1,18}", text):
+        if not re.fullmatch(r"-?[0-9]{1,99}", text):
             raise InputError(f"{key} is a whole number, got {text!r}")
         return int(text)
     return text

@@ -29,8 +29,10 @@ def check_batch(x: Tensor, y: Tensor, keys: Tensor | None) -> Tensor:
 
 def check_logits(logits: Tensor, y: Tensor) -> Tensor:
     """Refuse what are no finite logits (N, C) for these labels."""
-    if logits.dim() != 2 or len(logits) != len(y):
-        raise InputError(f"the model gives logits (N, C) = ({len(y)}, C), got {tuple(logits.shape)}")
+    if not isinstance(logits, Tensor) or not logits.is_floating_point():
+        raise InputError(f"the model gives a floating tensor of logits, got {getattr(logits, 'dtype', type(logits))}")
+    if logits.dim() != 2 or len(logits) != len(y) or logits.shape[1] < 2:
+        raise InputError(f"the model gives logits (N, C) = ({len(y)}, C), C >= 2, got {tuple(logits.shape)}")
     if not torch.isfinite(logits).all():
         raise InputError("the model's logits are not all finite: NaN or infinity found")
     if not (y.min() >= 0 and y.max() < logits.shape[1]):

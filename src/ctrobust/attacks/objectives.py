@@ -5,6 +5,7 @@ over-confident model the gradients of CE, SCE and STD underflow in float32 and a
 not: CE's is the log-odds d = log sum_{j != y} exp z_j - z_y (CE = softplus(d)); SCE's is log SCE; STD's is log STD.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from ctrobust import losses
-from ctrobust.attacks.grammar import Value, format_call, parse_call
+from ctrobust.attacks.grammar import Value, closest, format_call, parse_call
 from ctrobust.errors import InputError
 from ctrobust.losses.classes import label_class, wrong_classes
 from ctrobust.losses.inputs import checked_logits
@@ -103,7 +104,7 @@ def _resolve(text: str) -> tuple[str, dict[str, Value]]:
     """Name and all parameters of a loss's text."""
     name, given = parse_call(text)
     if name not in OBJECTIVES:
-        raise InputError(f"unknown loss {name!r}; known: {', '.join(OBJECTIVES)}")
+        raise InputError(f"unknown loss {name!r}; {closest(name, list(OBJECTIVES))}")
     defaults = OBJECTIVES[name].defaults
     for key, value in given.items():
         if key not in defaults:
@@ -112,8 +113,8 @@ def _resolve(text: str) -> tuple[str, dict[str, Value]]:
         if isinstance(defaults[key], str) is not isinstance(value, str):
             raise InputError(f"loss {name!r}: {key}={value!r} is not of the kind of its default {defaults[key]!r}")
     parameters = {**defaults, **given}
-    if isinstance(gamma := parameters.get("gamma", 0.0), float) and not gamma >= 0:
-        raise InputError(f"loss {name!r}: gamma is at least 0, got {gamma}")
+    if isinstance(gamma := parameters.get("gamma", 0.0), float) and not 0 <= gamma < math.inf:
+        raise InputError(f"loss {name!r}: gamma is finite and at least 0, got {gamma}")
     if parameters.get("std_at", "adv") not in ("adv", "clean"):
         raise InputError(f"loss {name!r}: std_at is adv or clean, got {parameters['std_at']!r}")
     return name, parameters

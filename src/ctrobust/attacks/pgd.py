@@ -10,7 +10,7 @@ from ctrobust.attacks.checks import check_choice, check_count, check_loss, check
 from ctrobust.attacks.grammar import format_attack
 from ctrobust.attacks.objectives import Loss, objective
 from ctrobust.attacks.projections import linf_bounds
-from ctrobust.attacks.randomness import linf_start
+from ctrobust.attacks.randomness import beside, linf_start
 from ctrobust.attacks.result import AttackResult
 
 
@@ -69,9 +69,11 @@ class PGD:
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None, clean_logits: Tensor | None, *, judge: bool
     ) -> AttackResult:
         size = self.eps / 4 if self.step_size is None else self.step_size
-        stream = draws.stream(self.seed, "pgd")
+        stream, ascended = draws.stream(self.seed, "pgd"), objective(self.loss)
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
+            if not self.random_start:
+                return beside(x, keys, stream, self.eps)
             return linf_start(x, keys, stream, self.eps).clamp_(0.0, 1.0)
 
         def step(x: Tensor, adv: Tensor, gradient: Tensor) -> Tensor:
@@ -80,6 +82,6 @@ class PGD:
 
         return ascend(
             model, x, y, keys, clean_logits,
-            start=start if self.random_start else None, step=step, steps=self.steps,
-            objective=objective(self.loss), success=self.success, judge=judge,
+            start=start if self.random_start or ascended.flat_at_clean else None, step=step, steps=self.steps,
+            objective=ascended, success=self.success, judge=judge,
         )  # fmt: skip

@@ -39,6 +39,8 @@ def evaluate(
     Raises:
         InputError: images outside [0, 1], labels outside the classes, a model that gives NaN or probabilities.
     """
+    if any(part.training for part in model.modules()):
+        warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
     (evaluation,) = evaluate_each(model, data, [attack], limit=limit, chunk=chunk, watch=watch)
     return evaluation
 
@@ -65,8 +67,6 @@ def evaluate_each(
         if watch is not None:
             watch(done, total)
 
-    if any(part.training for part in model.modules()):
-        warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
     with evaluation_mode(model):
         logits = []
         for x, y, _ in chunks:
@@ -90,7 +90,8 @@ class _Chunks:
     def __init__(self, model: nn.Module, data: Examples, limit: int | None, size: int) -> None:
         self.images, self.labels = _examples(data, limit)
         self.size = size
-        self.reference = next(itertools.chain(model.parameters(), model.buffers()), None)
+        tensors = itertools.chain(model.parameters(), model.buffers())
+        self.reference = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         for keys in torch.split(torch.arange(len(self.labels)), self.size):
@@ -134,6 +135,8 @@ def _assemble(labels: Tensor, clean: Tensor, parts: list[tuple[Tensor, ...]]) ->
         labels=labels.cpu().to(torch.int64).numpy(),
         clean_probabilities=clean.float().softmax(1).cpu().numpy(),
         probabilities=logits.float().softmax(1).cpu().numpy(),
+        clean_prediction=clean.argmax(1).cpu().numpy(),
+        prediction=logits.argmax(1).cpu().numpy(),
         distance=distance.float().numpy(),
         forwards=forwards.numpy(),
         backwards=backwards.numpy(),
@@ -145,10 +148,13 @@ def _examples(data: Examples, limit: int | None) -> tuple[Tensor, Tensor]:
     """The first `limit` images and labels."""
     if limit is not None and limit < 1:
         raise InputError(f"limit is at least 1, got {limit}")
-    images, labels = (data.images, data.labels) if isinstance(data, Dataset) else data
-    if not isinstance(data, Dataset):
-        check_batch(images, labels, None)
-    return images[:limit], labels[:limit]
+    if isinstance(data, Dataset):
+        return data.images[:limit], data.labels[:limit]
+    if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data)):
+        raise InputError(f"data is a Dataset or a pair of tensors (images, labels), got {type(data).__name__}")
+    images, labels = data
+    check_batch(images, labels, None)
+    return images[:limit].detach(), labels[:limit]
 
 
 def _logits(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:

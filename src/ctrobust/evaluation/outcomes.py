@@ -21,6 +21,8 @@ class Evaluation:
         labels: (N,) int64.
         clean_probabilities: (N, C) float32.
         probabilities: (N, C) float32, under attack.
+        clean_prediction: (N,) int64, the class of the largest logit: probabilities of nearby logits round to a tie.
+        prediction: (N,) int64, under attack.
         distance: (N,) float32, the l-infinity distance of the attacked image.
         forwards: (N,) int64, forward passes the attack spent.
         backwards: (N,) int64.
@@ -31,6 +33,8 @@ class Evaluation:
     labels: NDArray[np.int64]
     clean_probabilities: NDArray[np.float32]
     probabilities: NDArray[np.float32]
+    clean_prediction: NDArray[np.int64]
+    prediction: NDArray[np.int64]
     distance: NDArray[np.float32]
     forwards: NDArray[np.int64]
     backwards: NDArray[np.int64]
@@ -38,16 +42,6 @@ class Evaluation:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    @property
-    def clean_prediction(self) -> NDArray[np.int64]:
-        """(N,) the most probable class of the clean image."""
-        return np.asarray(self.clean_probabilities.argmax(1), dtype=np.int64)
-
-    @property
-    def prediction(self) -> NDArray[np.int64]:
-        """(N,) the most probable class under attack."""
-        return np.asarray(self.probabilities.argmax(1), dtype=np.int64)
 
     @property
     def clean_correct(self) -> NDArray[np.bool_]:
@@ -121,7 +115,9 @@ class Evaluation:
         names = {field.name for field in fields(cls)}
         if set(arrays) != names:
             raise InputError(f"outcomes hold {', '.join(sorted(names))}; got {', '.join(sorted(arrays))}")
-        lengths = {name: len(array) for name, array in arrays.items()}
-        if len(set(lengths.values())) != 1:
-            raise InputError(f"outcomes are of one length; got {lengths}")
+        shapes = {name: array.shape for name, array in arrays.items()}
+        rows, classes = len(arrays["labels"].reshape(-1)), shapes["probabilities"][1:]
+        expected = {name: (rows, *(classes if "probabilities" in name else ())) for name in names}
+        if shapes != expected or rows == 0 or len(classes) != 1:
+            raise InputError(f"outcomes are (N,) and probabilities (N, C), N >= 1; got {shapes}")
         return cls(**arrays)

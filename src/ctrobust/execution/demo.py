@@ -27,8 +27,8 @@ class DemoRun:
 
 
 def demo_spec(method: str) -> TrainSpec:
-    """Small batches, because scikit-learn's digits are few."""
-    return train_spec({"method": method, "data": "digits", "epochs": 10, "batch_size": 16, "lr": 0.02})
+    """Ten epochs of scikit-learn's digits."""
+    return train_spec({"method": method, "data": "digits", "epochs": 10})
 
 
 def train_demo(out: Path, method: str, watcher: Watcher, saving: Saving) -> DemoRun:

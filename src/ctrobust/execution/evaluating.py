@@ -41,14 +41,17 @@ def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
         >>> [str(attack) for attack in expand(["fgsm", "pgd:eps=0.1"], ["2/255", "8/255"])]
         ['fgsm:eps=2/255', 'fgsm:eps=8/255', 'pgd:eps=0.1']
     """
-    texts = []
+    texts, used = [], False
     for text in attacks:
         _, _, fields = text.partition(":")
         given = any(field.partition("=")[0].strip() == "eps" for field in fields.split(","))
         if given or not radii:
             texts.append(text)
         else:
+            used = True
             texts += [f"{text}{',' if fields else ':'}eps={radius}" for radius in radii]
+    if attacks and radii and not used:
+        raise InputError(f"eps {', '.join(radii)} is for attacks that name none; all given name their own")
     return list(dict.fromkeys(parse(text) for text in texts))
 
 
@@ -75,15 +78,26 @@ def evaluate_stored(
 ) -> Iterator[Attacked]:
     """Attack a network, yielding each attack's outcomes when they are there and stored; None is no attack."""
     file = weights_file(path)
-    run = RunDirectory(file.parent) if RunDirectory(file.parent).model_file == file else None
+    beside = RunDirectory(file.parent)
+    run = beside if beside.model_file == file and beside.spec_file.exists() else None
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     texts = ["none" if attack is None else str(attack) for attack in attacks]
-    specs = [
-        EvaluationSpec.model_validate(
-            {"data": data.name, "split": data.split, "limit": limit, "attack": text, "chunk": chunk, "weights": digest}
-        )
-        for text in texts
-    ]
+    for text in texts:
+        if text != "none":
+            parse(text)  # a loss that is a Python function has no text, and so no outcomes can be kept under it
+    if run is not None:
+        run.check_writable()
+    common: dict[str, object] = {
+        "data": data.name,
+        "split": data.split,
+        "limit": limit,
+        "chunk": chunk,
+        "weights": digest,
+    }
+    if not data.verified:
+        contents = hashlib.sha256(data.images.numpy().tobytes() + data.labels.numpy().tobytes())
+        common["contents"] = contents.hexdigest()[:16]
+    specs = [EvaluationSpec.model_validate({**common, "attack": text}) for text in texts]
     files = [run.outcomes_file(spec) if run else None for spec in specs]
     missing = [attack for attack, kept in zip(attacks, files, strict=True) if kept is None or not kept.exists()]
     fresh = evaluate_each(load(file), data, missing, limit=limit, chunk=chunk, watch=watch)

@@ -30,8 +30,11 @@ class Dropout(nn.Module):
         """Apply `first` to k differently dropped copies of the features: multi-sample dropout."""
         if not self.training or self.drop == 0.0:
             out: Tensor = first(x.repeat(k, *[1] * (x.dim() - 1)))
-        else:  # scaled before the copies are made: D products an example instead of k * D
-            out = first(((x / (1.0 - self.drop)) * self.masks(x, k)).flatten(0, 1))
+        else:
+            # Scaled before the copies are made: D products an example instead of k * D. The mask is converted once:
+            # products with a boolean convert it each time, forward and backward.
+            kept = self.masks(x, k).to(x.dtype)
+            out = first(((x / (1.0 - self.drop)) * kept).flatten(0, 1))
         return out
 
     def extra_repr(self) -> str:

@@ -23,7 +23,8 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of a file that `write_arrays` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # opened here: numpy leaves its own file open when the archive is cut short
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, KeyError) as error:
         raise RunError(f"{path} is damaged: {error}; remove it to have it made again") from None

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,6 +55,16 @@ class RunDirectory:
         readable = re.sub(r"[^a-z0-9.=-]+", "-", spec.attack.replace("/", "_").lower()).strip("-")
         return self.path / "outcomes" / f"{readable[:80]}-{spec_hash(spec)}.npz"
 
+    def check_writable(self) -> None:
+        """Refuse a place for outcomes that cannot be written to, before hours of work are put there."""
+        folder = self.path / "outcomes"
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot write outcomes to {folder}: {error.strerror or error}") from None
+        if not os.access(folder, os.W_OK):
+            raise RunError(f"cannot write outcomes to {folder}: not allowed")
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run for this process; a second one is refused. The lock dies with its process."""
@@ -90,7 +101,7 @@ class RunDirectory:
         try:
             record: dict[str, Any] = json.loads(self.record_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise RunError(f"{self.path} is not finished: it has no record.json; go on with --resume") from None
+            raise RunError(f"{self.path} is not finished: ctrobust train --resume --out {self.path}") from None
         except ValueError as error:
             raise RunError(f"{self.record_file} is damaged: {error}") from None
         return record

@@ -15,7 +15,7 @@ from ctrobust.data import Dataset
 from ctrobust.errors import CtrobustError, RunError
 from ctrobust.evaluation import evaluate
 from ctrobust.regularizers import forget
-from ctrobust.specs import TrainSpec, spec_hash
+from ctrobust.specs import TrainSpec, differences, spec_hash
 from ctrobust.store import RunDirectory
 from ctrobust.training import checkpoint, weights
 from ctrobust.training.devices import Devices, launch
@@ -128,9 +128,7 @@ def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
         run.write_spec(spec)
         return True
     if (stored := run.read_spec()) != spec:
-        raise RunError(
-            f"{run.path} holds another run: its spec is {spec_hash(stored)}, the one asked {spec_hash(spec)}"
-        )
+        raise RunError(f"{run.path} holds another run: there and as asked, {differences(stored, spec)}")
     if not resume:
         raise RunError(f"{run.path} holds this run already: add --resume to go on with it, or choose another --out")
     return not run.record_file.exists()

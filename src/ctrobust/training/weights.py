@@ -52,7 +52,7 @@ def weights_file(path: Path | str) -> Path:
     run = RunDirectory(path)
     if not run.model_file.exists():
         run.read_spec()
-        raise RunError(f"{path} is not finished: it has no {run.model_file.name}; go on with --resume")
+        raise RunError(f"{path} is not finished: ctrobust train --resume --out {path}")
     return run.model_file
 
 

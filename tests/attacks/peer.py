@@ -1,0 +1,39 @@
+"""torchattacks' FGSM and PGD on the tensors of a file: run by a test as a process of its own."""
+
+import sys
+
+
+def main(inputs: str, outputs: str, eps: float, alpha: float, steps: int) -> None:
+    from unittest.mock import patch
+
+    import torch
+    import torchattacks
+    from safetensors.torch import load_file, save_file
+    from torch import Tensor, nn
+
+    tensors = load_file(inputs)
+    x, y, noise = (tensors.pop(name) for name in ("x", "y", "noise"))
+    model = nn.Sequential(
+        nn.Conv2d(1, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(256, 10),
+    ).double()  # fmt: skip
+    model.load_state_dict(tensors)
+
+    def draw(empty: Tensor, low: float, high: float) -> Tensor:
+        assert (low, high) == (-eps, eps)
+        return empty.copy_(noise)
+
+    # The only place where PGD draws: x + uniform_(-eps, eps).
+    with patch.object(torch.Tensor, "uniform_", draw):
+        started = torchattacks.PGD(model, eps=eps, alpha=alpha, steps=steps, random_start=True)(x, y)
+    found = {
+        "logits": model(x).detach(),
+        "fgsm": torchattacks.FGSM(model, eps=eps)(x, y),
+        "bim": torchattacks.PGD(model, eps=eps, alpha=alpha, steps=steps, random_start=False)(x, y),
+        "pgd": started,
+    }
+    save_file({name: tensor.contiguous() for name, tensor in found.items()}, outputs)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))

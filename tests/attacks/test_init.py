@@ -1,0 +1,172 @@
+"""`parse` and `str` are inverse, names set what they say, and what is wrong is refused with a reason."""
+
+import dataclasses
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ctrobust.attacks
+from ctrobust.attacks import ATTACKS, FGSM, LOSSES, PGD, Attack, parse
+from ctrobust.errors import InputError
+
+GREY = st.integers(0, 255).map(lambda k: k / 255)
+DECIMAL = st.decimals(0, 1, places=3).map(float)
+RADIUS = GREY | GREY.map(lambda eps: eps / 4) | GREY.map(lambda eps: eps / 30) | DECIMAL | st.floats(0, 1)
+GAMMA = st.integers(0, 10).map(str) | st.sampled_from(["1/3", "2.5", "8/255", "1e-3", "0.1"])
+LOSS = (
+    st.sampled_from(LOSSES)
+    | GAMMA.map(lambda gamma: f"sce(gamma={gamma})")
+    | st.builds(lambda gamma, at: f"skl( std_at={at}, gamma={gamma} )", GAMMA, st.sampled_from(["adv", "clean"]))
+)
+SUCCESS = st.sampled_from(["any", "last"])
+SEED = st.integers(-(10**18) + 1, 10**18 - 1)
+ATTACK = st.builds(FGSM, eps=RADIUS, loss=LOSS, success=SUCCESS, seed=SEED) | st.builds(
+    PGD,
+    eps=RADIUS,
+    steps=st.integers(1, 10**6),
+    step_size=st.none() | RADIUS,
+    loss=LOSS,
+    random_start=st.booleans(),
+    success=SUCCESS,
+    seed=SEED,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(ATTACK)
+def test_text_is_read_back(attack: FGSM | PGD) -> None:
+    text = str(attack)
+    read = parse(text)
+    assert read == attack
+    assert type(read) is type(attack)
+    assert hash(read) == hash(attack)
+    assert str(read) == text
+
+
+@settings(max_examples=100, deadline=None)
+@given(ATTACK, st.randoms())
+def test_order_spaces_and_defaults_do_not_matter(attack: FGSM | PGD, random: Random) -> None:
+    parts = []
+    for field in dataclasses.fields(attack):
+        value = getattr(attack, field.name)
+        if value is not None:
+            parts.append(f" {field.name} = {str(value).lower() if isinstance(value, bool) else value} ")
+    random.shuffle(parts)
+    name = "fgsm" if isinstance(attack, FGSM) else "pgd"
+    assert parse(f" {name}:{','.join(parts)} ") == attack
+
+
+@pytest.mark.parametrize(
+    ("text", "attack", "canonical"),
+    [
+        ("fgsm:eps=8/255", FGSM(8 / 255), "fgsm:eps=8/255"),
+        ("fgsm:eps=.03", FGSM(0.03), "fgsm:eps=0.03"),
+        ("pgd:eps=1", PGD(1), "pgd:eps=1"),
+        ("pgd:eps=0", PGD(0), "pgd:eps=0"),
+        ("pgd:eps=3e-1,steps=40,step_size=1/100", PGD(0.3, 40, 0.01), "pgd:eps=0.3,steps=40,step_size=0.01"),
+        ("pgd:eps=2/255,steps=20,loss=ce", PGD(2 / 255), "pgd:eps=2/255"),
+        ("s-fgsm:eps=8/255", FGSM(8 / 255, loss="std"), "fgsm:eps=8/255,loss=std"),
+        ("s-pgd:eps=8/255,steps=20", PGD(8 / 255, loss="std"), "pgd:eps=8/255,loss=std"),
+        ("pgd-sce:eps=8/255", PGD(8 / 255, loss="sce(gamma=5)"), "pgd:eps=8/255,loss=sce(gamma=5)"),
+        ("pgd:eps=8/255,loss=sce(gamma=5)", PGD(8 / 255, loss="sce(gamma=5)"), "pgd:eps=8/255,loss=sce(gamma=5)"),
+        (
+            "pgd:eps=8/255,loss=skl(gamma=1,std_at=clean),success=last",
+            PGD(8 / 255, loss="skl(gamma=1,std_at=clean)", success="last"),
+            "pgd:eps=8/255,loss=skl(gamma=1,std_at=clean),success=last",
+        ),
+        (
+            "pgd:random_start=false,seed=-3,eps=8/255",
+            PGD(8 / 255, random_start=False, seed=-3),
+            "pgd:eps=8/255,random_start=false,seed=-3",
+        ),
+    ],
+)
+def test_texts(text: str, attack: Attack, canonical: str) -> None:
+    assert parse(text) == attack
+    assert str(attack) == canonical
+    assert parse(canonical) == attack
+
+
+ALL = "fgsm, pgd, s-fgsm, s-pgd, pgd-sce"
+NUMBER = "is not a number; write 0.03 or 8/255"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", f"unknown attack ''; known: {ALL}"),
+        (":eps=1", f"unknown attack ''; known: {ALL}"),
+        ("pdg:eps=8/255", f"unknown attack 'pdg'; did you mean 'pgd'? known: {ALL}"),
+        ("spgd:eps=8/255", f"unknown attack 'spgd'; did you mean 's-pgd'? known: {ALL}"),
+        ("square:eps=8/255", f"unknown attack 'square'; known: {ALL}"),
+        ("pgd", "attack 'pgd' needs eps: write pgd:eps=8/255"),
+        ("pgd:", "attack 'pgd' needs eps: write pgd:eps=8/255"),
+        ("s-pgd:steps=3", "attack 's-pgd' needs eps: write s-pgd:eps=8/255"),
+        ("fgsm:eps=8/255,mu=1", "attack 'fgsm' has no field 'mu'; known: eps, loss, success, seed"),
+        (
+            "pgd:eps=8/255,stepsize=1/255",
+            "attack 'pgd' has no field 'stepsize'; did you mean 'step_size'? "
+            "known: eps, steps, step_size, loss, random_start, success, seed",
+        ),
+        ("pgd:eps=8/255,eps=8/255", "'eps' is given twice"),
+        ("pgd:8/255", "expected key=value, got '8/255'"),
+        ("pgd:eps=8/255,", "expected key=value, got ''"),
+        ("pgd:eps=", "expected key=value, got 'eps='"),
+        ("pgd:eps=eight", f"'eight' {NUMBER}"),
+        ("pgd:eps=8/0", f"'8/0' {NUMBER}"),
+        ("pgd:eps=.1,step_size=none", f"'none' {NUMBER}"),
+        ("pgd:eps=8", "eps is for images in [0, 1] and so between 0 and 1, got 8.0; for 8 grey levels write 8/255"),
+        ("pgd:eps=-.1", "eps is for images in [0, 1] and so between 0 and 1, got -0.1; for 8 grey levels write 8/255"),
+        ("pgd:eps=nan", "eps is for images in [0, 1] and so between 0 and 1, got nan; for 8 grey levels write 8/255"),
+        ("pgd:eps=.1,step_size=2", "step_size is for images in [0, 1] and so between 0 and 1, got 2.0; for 8 "
+                                   "grey levels write 8/255"),
+        ("pgd:eps=8/255,steps=2.5", "steps is a whole number, got '2.5'"),
+        ("pgd:eps=8/255,steps=1e2", "steps is a whole number, got '1e2'"),
+        ("pgd:eps=8/255,seed=x", "seed is a whole number, got 'x'"),
+        ("pgd:eps=8/255,random_start=no", "random_start is true or false, got 'no'"),
+        ("pgd:eps=8/255,success=first", "success is one of any, last, got 'first'"),
+        ("pgd:eps=8/255,loss=hinge", "unknown loss 'hinge'; known: ce, sce, kl, skl, std, dlr, margin"),
+        ("pgd:eps=8/255,loss=sce(beta=5)", "loss 'sce' takes gamma; got 'beta'"),
+        ("pgd:eps=8/255,loss=std(gamma=5)", "loss 'std' takes no parameters; got 'gamma'"),
+        ("pgd:eps=8/255,loss=sce(gamma=5", "expected name or name(key=value,...), got 'sce(gamma=5'"),
+        ("pgd:eps=8/255,loss=sce(gamma=5,steps=3", "expected name or name(key=value,...), got 'sce(gamma=5,steps=3'"),
+        ("pgd:eps=8/255,loss=sce)", "expected name or name(key=value,...), got 'sce)'"),
+        ("pgd:eps=8/255),loss=ce", f"'8/255),loss=ce' {NUMBER}"),
+        ("s-pgd:eps=8/255,loss=ce", "attack 's-pgd' sets loss=std itself; got loss=ce"),
+        ("s-fgsm:eps=8/255,loss=std", "attack 's-fgsm' sets loss=std itself; got loss=std"),
+        ("pgd-sce:eps=8/255,loss=ce", "attack 'pgd-sce' sets loss=sce(gamma=5) itself; got loss=ce"),
+    ],
+)  # fmt: skip
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("steps=0", "steps is .*at least 1, got 0"),
+        ("loss=sce(gamma=-5)", "loss 'sce': gamma is .*at least 0, got -5.0"),
+    ],
+)
+def test_impossible_values_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        parse(f"pgd:eps=8/255,{text}")
+
+
+def test_names() -> None:
+    assert ", ".join(ATTACKS) == ALL
+    assert all(parse(f"{name}:eps=8/255") for name in ATTACKS)
+    assert LOSSES == ("ce", "sce", "kl", "skl", "std", "dlr", "margin")
+    assert all(parse(f"fgsm:eps=0.1,loss={loss}") == FGSM(0.1, loss=loss) for loss in LOSSES)
+    assert set(ctrobust.attacks.__all__) <= set(dir(ctrobust.attacks))
+
+
+def test_an_attack_is_a_frozen_value() -> None:
+    for attack in (FGSM(0.1), PGD(0.1)):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            attack.eps = 0.2  # type: ignore[misc]
+        assert dataclasses.replace(attack, eps=0.2) != attack

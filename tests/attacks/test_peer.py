@@ -1,0 +1,68 @@
+"""FGSM and PGD find what torchattacks finds, from the same start."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from ctrobust import draws
+from ctrobust.attacks import FGSM, PGD, Attack
+
+PEERS = Path(__file__).parents[2] / ".peers"
+EPS, STEP, STEPS = 0.1, 0.025, 10
+
+
+@pytest.fixture(scope="module")
+def theirs(
+    network: nn.Sequential,
+    digits: tuple[Tensor, Tensor],
+    in_ci: bool,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, Tensor]:
+    """torchattacks' images. It is run apart, so that nothing here can come to need it."""
+    if not (PEERS / "torchattacks").is_dir():
+        assert not in_ci, f"CI compares with torchattacks, which is not in {PEERS}"
+        pytest.skip(f"torchattacks is not in {PEERS}: `make .peers/.done` puts it there")
+    folder = tmp_path_factory.mktemp("peer")
+    noise = draws.uniform(torch.arange(250), draws.stream(5, "pgd"), (1, 14, 14)).double() * (2 * EPS) - EPS
+    save_file({**network.state_dict(), "x": digits[0], "y": digits[1], "noise": noise}, folder / "in.safetensors")
+    command = [sys.executable, str(Path(__file__).with_name("peer.py"))]
+    command += [str(folder / "in.safetensors"), str(folder / "out.safetensors"), str(EPS), str(STEP), str(STEPS)]
+    subprocess.run(command, check=True, timeout=120, env={**os.environ, "PYTHONPATH": str(PEERS)})
+    found: dict[str, Tensor] = load_file(folder / "out.safetensors")
+    return found
+
+
+OURS: dict[str, Attack] = {
+    "fgsm": FGSM(EPS, success="last"),
+    "bim": PGD(EPS, steps=STEPS, step_size=STEP, random_start=False, success="last"),
+    "pgd": PGD(EPS, steps=STEPS, step_size=STEP, success="last", seed=5),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_same_images(
+    network: nn.Sequential, digits: tuple[Tensor, Tensor], theirs: dict[str, Tensor], name: str
+) -> None:
+    x, y = digits
+    torch.testing.assert_close(network(x).detach(), theirs["logits"], rtol=0, atol=1e-12)
+    result = OURS[name].run(network, x, y)
+    torch.testing.assert_close(result.x_adv, theirs[name], rtol=0, atol=1e-12)
+    assert torch.equal(result.success, network(theirs[name]).argmax(1) != y)
+    assert result.success.double().mean() > 0.3
+
+
+def test_the_images_differ_from_one_another(theirs: dict[str, Tensor]) -> None:
+    # Else the comparison above would not see which attack was run, nor where it began.
+    for one, other in (("fgsm", "bim"), ("bim", "pgd"), ("fgsm", "pgd")):
+        assert ((theirs[one] - theirs[other]).abs().flatten(1).amax(1) > 1e-3).double().mean() > 0.9
+
+
+def test_torchattacks_is_not_imported_here(theirs: dict[str, Tensor]) -> None:
+    assert theirs
+    assert "torchattacks" not in sys.modules

@@ -1,0 +1,171 @@
+"""PGD against the closed form of linear models, and its keyed starts."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ctrobust import draws
+from ctrobust.attacks import PGD
+from ctrobust.attacks.ascent import Success
+from ctrobust.attacks.objectives import Loss
+
+EPS = 0.05
+
+
+def plain(logits: Tensor, y: Tensor, _: Tensor) -> Tensor:
+    return cross_entropy(logits, y, reduction="none")
+
+
+def problem(C: int) -> tuple[nn.Sequential, Tensor, Tensor, Tensor]:
+    """A linear model where class 1 dominates the other wrong ones of label 0; images; labels; w_1 - w_0."""
+    generator = torch.Generator().manual_seed(C)
+    layer = nn.Linear(12, C, dtype=torch.float64)
+    layer.weight.data = 0.1 * torch.randn(C, 12, generator=generator, dtype=torch.float64)
+    # No pixel moves the difference of the two by less than .5.
+    layer.weight.data[1] = torch.tensor([0.6, -0.9] * 6, dtype=torch.float64)
+    layer.weight.data[0] = torch.tensor([-0.4, 0.1, 0.0, 0.2] * 3, dtype=torch.float64)
+    layer.bias.data = torch.tensor([0.9, 0.0] + [-60.0] * (C - 2), dtype=torch.float64)
+    x = torch.rand(64, 1, 3, 4, generator=generator, dtype=torch.float64)
+    x[:8] = x[:8].round()
+    direction = (layer.weight[1] - layer.weight[0]).detach().view(1, 3, 4)
+    return nn.Sequential(nn.Flatten(), layer), x, torch.zeros(64, dtype=torch.int64), direction
+
+
+def best(x: Tensor, direction: Tensor, eps: float) -> Tensor:
+    """The corner of ball and box that is furthest along w_1 - w_0."""
+    return (x + eps * direction.sign()).clamp(0, 1)
+
+
+def start_of(eps: float, x: Tensor, keys: Tensor | None = None, seed: int = 0) -> Tensor:
+    """Where PGD begins: it makes one step of nothing."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 3, dtype=x.dtype))
+    attack = PGD(eps, steps=1, step_size=0.0, success="last", seed=seed)
+    return attack(model, x, torch.zeros(len(x), dtype=torch.int64), keys)
+
+
+@pytest.mark.parametrize("random_start", [True, False])
+@pytest.mark.parametrize(
+    ("C", "loss"),
+    [(2, "ce"), (2, "margin"), (2, "sce(gamma=0)"), (2, plain), (6, "ce"), (6, "sce(gamma=5)"), (6, "std"),
+     (6, "dlr"), (6, "margin"), (6, plain)],
+)  # fmt: skip
+def test_ends_in_the_best_corner(C: int, loss: str | Loss, random_start: bool) -> None:
+    model, x, y, direction = problem(C)
+    x_adv = PGD(EPS, steps=9, loss=loss, random_start=random_start, success="last")(model, x, y)
+    torch.testing.assert_close(x_adv, best(x, direction, EPS), rtol=0, atol=1e-15)
+
+
+def test_kl_ends_in_one_of_two_corners() -> None:
+    model, x, y, direction = problem(6)
+    x_adv = PGD(EPS, steps=9, loss="kl", success="last")(model, x, y)
+    toward, away = ((x_adv - best(x, sign * direction, EPS)).abs().flatten(1).amax(1) < 1e-15 for sign in (1, -1))
+    assert (toward | away).all()
+    assert toward.any()
+    assert away.any()
+
+
+@pytest.mark.parametrize(("steps", "step_size"), [(1, 0.01), (3, 0.01), (3, 0.02), (9, 0.02)])
+def test_each_step_is_of_the_given_size_until_the_ball_ends(steps: int, step_size: float) -> None:
+    model, x, y, direction = problem(6)
+    attack = PGD(EPS, steps=steps, step_size=step_size, random_start=False, success="last")
+    expected = best(x, direction, min(steps * step_size, EPS))
+    torch.testing.assert_close(attack(model, x, y), expected, rtol=0, atol=1e-15)
+
+
+def test_a_step_is_a_quarter_of_the_radius_by_default() -> None:
+    model, x, y, _ = problem(6)
+    for steps in (1, 3):
+        default, given = (
+            PGD(EPS, steps=steps, step_size=size, random_start=False, success="last") for size in (None, EPS / 4)
+        )
+        assert torch.equal(default(model, x, y), given(model, x, y))
+        assert (default(model, x, y) - x).abs().max().item() == pytest.approx(steps * EPS / 4, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["ce", "margin", "std", "sce", "dlr"])
+@pytest.mark.parametrize("success", ["any", "last"])
+def test_success_begins_at_the_distance_to_the_boundary(loss: str, success: Success) -> None:
+    model, x, y, direction = problem(6)
+    x = 0.35 + 0.3 * x
+    logits = model(x).detach()
+    distance = (logits[:, 0] - logits[:, 1]) / direction.abs().sum()
+    reachable = ((distance > 1e-3) & (distance < 0.3)).nonzero()[:4, 0].tolist()
+    assert len(reachable) == 4
+    for i in reachable:
+        for factor, fooled in ((1 - 1e-9, False), (1 + 1e-9, True)):
+            attack = PGD(distance[i].item() * factor, steps=9, loss=loss, success=success)
+            assert attack.run(model, x[i : i + 1], y[i : i + 1]).success.tolist() == [fooled]
+
+
+@pytest.mark.parametrize("loss", ["ce", "margin", "std"])
+def test_success_is_what_the_box_leaves_possible(loss: str) -> None:
+    model, x, y, direction = problem(6)
+    reached = model(best(x, direction, 0.2)).detach()
+    result = PGD(0.2, steps=9, loss=loss).run(model, x, y)
+    assert torch.equal(result.success, reached[:, 1] > reached[:, 0])
+    assert 0 < result.success.double().mean() < 1
+    assert torch.equal(model(result.x_adv).argmax(1) != y, result.success)
+
+
+def test_start_is_uniform_in_the_ball_cut_by_the_box(digits: tuple[Tensor, Tensor]) -> None:
+    x, keys = digits[0], torch.arange(1000, 1250)
+    start = start_of(EPS, x, keys, seed=3)
+    noise = draws.uniform(keys, draws.stream(3, "pgd"), (1, 14, 14)).double() * (2 * EPS) - EPS
+    torch.testing.assert_close(start, (x + noise).clamp(0, 1), rtol=0, atol=1e-16)
+    inner = (x > EPS) & (x < 1 - EPS)
+    moved = ((start - x)[inner] / EPS).sort().values
+    expected = torch.linspace(-1, 1, len(moved), dtype=torch.float64)
+    assert (moved - expected).abs().max() < 4 / len(moved) ** 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_starts_are_the_same_in_every_batch(digits: tuple[Tensor, Tensor], dtype: torch.dtype) -> None:
+    x, keys = digits[0].to(dtype), torch.arange(250) * 7 - 300
+    whole = start_of(EPS, x, keys)
+    for size in (1, 7, 64):
+        parts = [start_of(EPS, *part) for part in zip(torch.split(x, size), torch.split(keys, size), strict=True)]
+        assert torch.equal(torch.cat(parts), whole)
+
+
+def test_keys_are_positions_by_default(digits: tuple[Tensor, Tensor]) -> None:
+    x = digits[0][:20]
+    start = start_of(EPS, x)
+    assert torch.equal(start, start_of(EPS, x, torch.arange(20)))
+    for other in (start_of(EPS, x, torch.arange(1, 21)), start_of(EPS, x, seed=1)):
+        assert not (start == other).flatten(1).all(1).any()
+
+
+@pytest.mark.parametrize("loss", ["ce", "std", "kl", plain])
+def test_outcomes_do_not_depend_on_the_batch(
+    network: nn.Sequential, digits: tuple[Tensor, Tensor], loss: str | Loss
+) -> None:
+    (x, y), keys = digits, torch.arange(250)
+    attack = PGD(0.08, steps=5, loss=loss)
+    whole = attack.run(network, x, y, keys)
+    assert 0.1 < whole.success.double().mean() < 0.9
+    some = torch.randperm(250, generator=torch.Generator().manual_seed(1))
+    for indices in (*torch.split(some, 64), some[:7], some[7:8], keys[whole.success], keys[~whole.success]):
+        part = attack.run(network, x[indices], y[indices], keys[indices])
+        for name in ("x_adv", "success", "forwards", "backwards"):
+            assert torch.equal(getattr(part, name), getattr(whole, name)[indices]), name
+
+
+def test_dropping_the_fooled_changes_nothing_for_the_others(
+    network: nn.Sequential, digits: tuple[Tensor, Tensor]
+) -> None:
+    x, y = digits
+    dropping = PGD(0.08, steps=5, success="any").run(network, x, y)
+    carrying = PGD(0.08, steps=5, success="last").run(network, x, y)
+    standing = ~dropping.success
+    assert standing.any()
+    assert dropping.success.any()
+    assert torch.equal(dropping.x_adv[standing], carrying.x_adv[standing])
+    assert not carrying.success[standing].any()
+
+
+def test_text_and_comparison() -> None:
+    attack = PGD(8 / 255, steps=7, step_size=2 / 255, loss="sce(gamma=5.0)", random_start=False, seed=2)
+    assert str(attack) == "pgd:eps=8/255,steps=7,step_size=2/255,loss=sce(gamma=5),random_start=false,seed=2"
+    assert str(PGD(0.3, step_size=0.3 / 4)) == "pgd:eps=0.3,step_size=0.075"
+    assert len({attack, PGD(0.3), PGD(0.3, steps=20)}) == 2

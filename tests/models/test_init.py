@@ -1,0 +1,63 @@
+"""Networks by name."""
+
+import re
+
+import pytest
+import torch
+
+from ctrobust.errors import InputError
+from ctrobust.models import MODELS, build
+from ctrobust.regularizers import DropConnect, Dropout
+
+
+def test_the_named_noise_is_built_in() -> None:
+    dropout, dropconnect = (
+        build("mnistnet", 10, 1, 4, noise=noise, drop=0.3).noise for noise in ("dropout", "dropconnect")
+    )
+    assert isinstance(dropout, Dropout)
+    assert dropout.drop == 0.3
+    assert isinstance(dropconnect, DropConnect)
+    assert dropconnect.drop == 0.3
+    assert build("mnistnet", 10, 1, 4, noise="none").noise is None
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_model_gives_one_logit_a_class(name: str) -> None:
+    model = build(name, num_classes=7, in_channels=3, width=8).eval()
+    size = 28 if name == "mnistnet" else 32
+    assert model(torch.rand(2, 3, size, size)).shape == (2, 7)
+    assert model.num_classes == 7
+
+
+def test_images_are_not_normalized_by_default() -> None:
+    model = build("mnistnet", 10, 3, 4)
+    x = torch.rand(1, 3, 28, 28)
+    assert torch.equal(model.normalize(x), x)
+
+
+def test_the_weights_follow_torchs_generator() -> None:
+    with torch.random.fork_rng(devices=[]):
+        states = []
+        for seed in (0, 0, 1):
+            torch.manual_seed(seed)
+            states.append(build("mnistnet", 10, 1, 4).state_dict()["head.0.weight"])
+    assert torch.equal(states[0], states[1])
+    assert not torch.equal(states[0], states[2])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "lenet"}, "unknown model 'lenet'; known: mnistnet"),
+        ({"noise": "blur"}, "unknown noise 'blur'; known: dropout, dropconnect, none"),
+        ({"num_classes": 1}, "num_classes is at least 2, got 1"),
+        ({"in_channels": 0}, "in_channels is at least 1, got 0"),
+        ({"width": 1}, "width is at least 2, got 1"),
+        ({"drop": 1.0}, "drop is a probability in [0, 1), got 1.0"),
+        ({"mean": (0.0, 0.0), "std": (1.0,)}, "mean and std need one value a channel"),
+    ],
+)
+def test_impossible_networks_are_refused(arguments: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {"name": "mnistnet", "num_classes": 10, "in_channels": 1, "width": 4, **arguments}
+    with pytest.raises(InputError, match=re.escape(message)):
+        build(**given)  # type: ignore[arg-type]

@@ -1,0 +1,76 @@
+"""The paper's network, against a textbook's."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ctrobust.errors import InputError
+from ctrobust.models import Classifier, build
+
+
+def textbook(channels: int, classes: int, width: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(channels, width // 2, 3), nn.ReLU(), nn.Conv2d(width // 2, width // 2, 3), nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(width // 2, width, 3), nn.ReLU(), nn.Conv2d(width, width, 3), nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(16 * width, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, classes),
+    )  # fmt: skip
+
+
+def pair(channels: int = 1, classes: int = 10, width: int = 64) -> tuple[Classifier, nn.Sequential]:
+    """The two with the same weights, in the order in which a textbook lists them."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model, plain = build("mnistnet", classes, channels, width, noise="none"), textbook(channels, classes, width)
+    state = zip(plain.state_dict(), [*model.body.state_dict().values(), *model.head.state_dict().values()], strict=True)
+    plain.load_state_dict(dict(state))
+    return model, plain
+
+
+def batch(channels: int = 1, count: int = 7) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.rand(count, channels, 28, 28, generator=generator), torch.arange(count)
+
+
+def test_the_papers_parameter_count() -> None:
+    model, plain = pair()
+    assert sum(p.numel() for p in model.parameters()) == 312_202
+    assert sum(p.numel() for p in plain.parameters()) == 312_202
+
+
+@pytest.mark.parametrize(("channels", "width"), [(1, 64), (3, 16), (1, 5)])
+def test_outputs_equal_the_textbooks_to_the_bit(channels: int, width: int) -> None:
+    model, plain = pair(channels, 10, width)
+    x, _ = batch(channels)
+    assert torch.equal(model(x), plain(x))
+
+
+def test_gradients_equal_the_textbooks() -> None:
+    model, plain = pair(width=16)
+    x, y = batch()
+    both = []
+    for network in (model, plain):
+        given = x.clone().requires_grad_()
+        cross_entropy(network(given), y).backward()  # type: ignore[no-untyped-call]
+        both.append([given.grad, *[p.grad for p in network.parameters()]])
+    for found, expected in zip(*both, strict=True):
+        assert expected is not None
+        assert expected.abs().max() > 0
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_features_are_the_last_convolution_flattened() -> None:
+    model, plain = pair()
+    x, _ = batch()
+    features = model.features(x)
+    assert features.shape == (7, 1024)
+    assert torch.equal(features, plain[:11](x))
+
+
+@pytest.mark.parametrize(("height", "width"), [(32, 32), (28, 27), (8, 8)])
+def test_other_image_sizes_are_refused(height: int, width: int) -> None:
+    with pytest.raises(InputError, match=f"mnistnet takes images of 28x28, got {height}x{width}"):
+        build("mnistnet", 10, 1, 4)(torch.rand(1, 1, height, width))

@@ -1,0 +1,216 @@
+"""The run directory."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ctrobust.errors import RunError
+from ctrobust.specs import EvaluationSpec, spec_hash, train_spec
+from ctrobust.store import RunDirectory
+
+HOLD = """
+import sys, pathlib
+from ctrobust.store import RunDirectory
+with RunDirectory(pathlib.Path(sys.argv[1])).locked():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "run")
+
+
+@contextmanager
+def holder(run: RunDirectory) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the run until its standard input ends."""
+    command = [sys.executable, "-c", HOLD, str(run.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_process_is_refused_until_the_first_is_killed(run: RunDirectory) -> None:
+    with holder(run) as process:
+        with pytest.raises(RunError, match=f"{re.escape(str(run.path))} is in use by another process"), run.locked():
+            pytest.fail("two processes hold the run")
+        process.kill()
+        assert process.wait(timeout=30) == -9
+        entered = False
+        with run.locked():
+            entered = True
+        assert entered
+
+
+def test_the_lock_is_freed_at_the_end_and_by_an_error(run: RunDirectory) -> None:
+    with run.locked(), pytest.raises(RunError, match="in use"), RunDirectory(run.path).locked():
+        pytest.fail("held twice")
+    with pytest.raises(KeyError), run.locked():
+        raise KeyError
+    with run.locked():
+        assert run.path.is_dir()
+
+
+def test_leftovers_of_a_dead_process_are_removed_on_entering(run: RunDirectory) -> None:
+    leftover = run.checkpoint_file.with_name(".last.safetensors.abcd_123.tmp")
+    leftover.parent.mkdir(parents=True)
+    leftover.write_bytes(b"half a checkpoint")
+    run.checkpoint_file.write_bytes(b"a whole one")
+    with run.locked():
+        assert not leftover.exists()
+        assert run.checkpoint_file.read_bytes() == b"a whole one"
+
+
+def test_the_lock_is_held_while_leftovers_are_removed(run: RunDirectory) -> None:
+    leftover = run.path / ".spec.json.abcd_123.tmp"
+    with run.locked():
+        leftover.write_bytes(b"being written")
+        with pytest.raises(RunError, match="in use"), RunDirectory(run.path).locked():
+            pytest.fail("held twice")
+        assert leftover.exists()
+
+
+def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunError, match=r"cannot use .*file: File exists"), RunDirectory(tmp_path / "file").locked():
+        pytest.fail("a file was entered")
+
+
+def test_an_error_of_the_system_inside_is_told(run: RunDirectory) -> None:
+    with pytest.raises(RunError, match=r"cannot use .*: No space left on device"), run.locked():
+        raise OSError(28, "No space left on device")
+
+
+def test_the_spec_is_kept(run: RunDirectory) -> None:
+    spec = train_spec({"method": "mdl", "seed": 4})
+    run.write_spec(spec)
+    assert run.read_spec() == spec
+    assert run.spec_file.read_text().endswith("}\n")
+
+
+def test_a_directory_without_a_spec_is_no_run(run: RunDirectory) -> None:
+    with pytest.raises(RunError, match=r"is no run directory: it has no spec\.json"):
+        run.read_spec()
+    assert not run.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"kind":"TrainSpec","sch', "not a spec"),
+        (b"", "not a spec"),
+        (b"\xff\xfe", "can't decode"),
+        (b'{"kind":"TrainSpec","schema":9}', "schema 9"),
+        (b'{"kind":"TrainSpec","schema":1,"lr":-1.0}', "lr = -1.0"),
+    ],
+)
+def test_a_damaged_spec_is_refused_with_its_place(run: RunDirectory, content: bytes, message: str) -> None:
+    run.path.mkdir()
+    run.spec_file.write_bytes(content)
+    with pytest.raises(RunError, match=message) as error:
+        run.read_spec()
+    assert str(error.value).startswith(f"{run.spec_file}: ")
+
+
+def test_the_record_is_kept(run: RunDirectory) -> None:
+    record = {"results": {"accuracy": 0.5}, "seconds_per_epoch": [1.5], "commit": None}
+    run.write_record(record)
+    assert run.read_record() == record
+
+
+def test_a_run_without_a_record_is_not_finished(run: RunDirectory) -> None:
+    with pytest.raises(RunError, match=r"is not finished: ctrobust train --resume --out "):
+        run.read_record()
+
+
+@pytest.mark.parametrize("content", [b"", b'{"results": ', b"\xff"])
+def test_a_damaged_record_is_refused(run: RunDirectory, content: bytes) -> None:
+    run.path.mkdir()
+    run.record_file.write_bytes(content)
+    with pytest.raises(RunError, match=r"record\.json is damaged"):
+        run.read_record()
+
+
+def lines(count: int) -> list[dict[str, float]]:
+    return [{"epoch": epoch, "loss": 1 / epoch} for epoch in range(1, count + 1)]
+
+
+def with_metrics(run: RunDirectory, count: int) -> None:
+    run.path.mkdir()
+    for line in lines(count):
+        run.add_metrics(line)
+
+
+def test_metrics_are_appended(run: RunDirectory) -> None:
+    assert run.read_metrics() == []
+    with_metrics(run, 3)
+    assert run.read_metrics() == lines(3)
+    assert len(run.metrics_file.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("cut", range(1, 20))
+def test_a_last_line_cut_off_is_left_out_and_made_anew(run: RunDirectory, cut: int) -> None:
+    with_metrics(run, 3)
+    content = run.metrics_file.read_bytes()
+    run.metrics_file.write_bytes(content[:-cut])
+    assert run.read_metrics() == lines(2 if cut > 1 else 3)  # the first byte cut off is the line's end
+    run.keep_metrics(2)
+    run.add_metrics(lines(3)[-1])
+    assert run.metrics_file.read_bytes() == content
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 2, 3, 9])
+def test_metrics_after_the_checkpoint_are_forgotten(run: RunDirectory, epoch: int) -> None:
+    with_metrics(run, 3)
+    run.keep_metrics(epoch)
+    assert run.read_metrics() == lines(min(epoch, 3))
+
+
+def test_metrics_that_cannot_be_written_are_told(run: RunDirectory) -> None:
+    run.metrics_file.mkdir(parents=True)
+    with pytest.raises(RunError, match=r"cannot write .*metrics\.jsonl: Is a directory"):
+        run.add_metrics({"epoch": 1})
+
+
+def test_outcomes_have_a_name_to_read_and_a_hash_to_find(run: RunDirectory) -> None:
+    spec = EvaluationSpec(data="digits", attack="pgd:eps=8/255,loss=sce(gamma=5)", weights="0" * 64)
+    other = spec.model_copy(update={"limit": 10})
+    name = run.outcomes_file(spec).name
+    assert name == f"pgd-eps=8-255-loss=sce-gamma=5-{spec_hash(spec)}.npz"
+    assert run.outcomes_file(spec).parent == run.path / "outcomes"
+    assert run.outcomes_file(other) != run.outcomes_file(spec)
+
+
+def test_a_place_for_outcomes_is_tried_before_the_work(run: RunDirectory) -> None:
+    run.path.mkdir()
+    run.check_writable()
+    assert (run.path / "outcomes").is_dir()
+    (run.path / "outcomes").rmdir()
+    (run.path / "outcomes").write_text("in the way")
+    with pytest.raises(RunError, match=r"cannot write outcomes to .*outcomes: File exists"):
+        run.check_writable()
+
+
+def test_a_long_attack_has_a_file_name_that_fits(run: RunDirectory) -> None:
+    spec = EvaluationSpec(data="digits", attack="pgd:" + "../x" * 500, weights="0" * 64)
+    path = run.outcomes_file(spec)
+    assert len(path.name) < 120
+    assert path.parent == run.path / "outcomes"
+
+
+def test_the_parts_lie_where_the_design_says() -> None:
+    run = RunDirectory(Path("runs/a"))
+    files = (run.spec_file, run.metrics_file, run.checkpoint_file, run.model_file, run.record_file)
+    assert [str(file.relative_to(run.path)) for file in files] == [
+        "spec.json", "metrics.jsonl", "checkpoint/last.safetensors", "model.safetensors", "record.json",
+    ]  # fmt: skip

@@ -1,0 +1,69 @@
+"""`ctrobust data` and `ctrobust list`, as a user calls them."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ctrobust import cli
+
+
+def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["ctrobust", *words])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out, err = capfd.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("attacks", ["fgsm", "pgd", "s-pgd", "pgd-sce"]),
+        ("models", ["mnistnet", "vgg16", "resnet18", "resnet50"]),
+        ("losses", ["cross-entropy", "std", "mdl", "skl"]),
+        ("methods", ["dropout", "mdl", "online-label-smoothing+mdl"]),
+        ("recipes", ["natural"]),
+        ("regularizers", ["dropout", "dropconnect", "dropblock", "disout"]),
+        ("data", ["digits", "fashion-mnist", "cifar10", "cifar100", "mnist"]),
+    ],
+)
+def test_list(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, names: list[str]) -> None:
+    code, out, _ = said(capfd, monkeypatch, "list", kind)
+    lines = {line.split()[0]: line for line in out.splitlines()}
+    assert code == 0
+    for name in names:
+        assert len(lines[name].split()) > 1, name
+
+
+def test_list_of_what_does_not_exist(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = said(capfd, monkeypatch, "list", "atacks")
+    assert code == 2
+    assert "unknown kind 'atacks'; known: attacks, data" in err
+
+
+def test_data_list_and_check(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CTROBUST_DATA", str(tmp_path))
+    code, out, _ = said(capfd, monkeypatch, "data", "list")
+    assert code == 0
+    assert all(name in out for name in ("digits", "cifar10", "cifar100", "fashion-mnist", "folder", "npz"))
+    code, out, _ = said(capfd, monkeypatch, "data", "check", "digits")
+    assert code == 0
+    assert out.startswith("ok: ")
+
+
+def test_a_damaged_set_is_an_error(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "images.npz"
+    np.savez(file, images=np.zeros((4, 8, 8), np.uint8), labels=np.array([0, 1, 0, 1]))
+    code, out, _ = said(capfd, monkeypatch, "data", "check", f"npz:{file}")
+    assert code == 0
+    assert "error" not in out
+    file.write_bytes(file.read_bytes()[:200])
+    code, out, err = said(capfd, monkeypatch, "data", "check", f"npz:{file}")
+    assert code == 4
+    assert "images.npz" in out + err

@@ -1,0 +1,369 @@
+"""What a run is: validated, written, hashed."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from ctrobust.errors import SpecError
+from ctrobust.specs import (
+    CUSTOMARY,
+    METHODS,
+    EvaluationSpec,
+    ModelSpec,
+    NaturalSpec,
+    ScheduleSpec,
+    TrainSpec,
+    canonical,
+    differences,
+    from_canonical,
+    given_only,
+    merge,
+    read_toml,
+    spec_hash,
+    train_spec,
+)
+
+# Runs on disk are found by these: a change here orphans them all.
+GOLDEN: list[tuple[BaseModel, str]] = [
+    (TrainSpec(), "c7611c4bacd28e09"),
+    (TrainSpec(recipe=NaturalSpec(samples=4)), "37240782af0fe2be"),
+    (TrainSpec(recipe=NaturalSpec(samples=4, rho=1.0, diversity="pearson")), "449b8fec31566623"),
+    (TrainSpec(model=ModelSpec(noise="dropconnect")), "1c4b17024380d27c"),
+    (
+        TrainSpec(data="fashion-mnist", epochs=50, recipe=NaturalSpec(samples=4, rho=1.0, eta=90.0)),
+        "b5a51f0e367e0cc1",
+    ),
+    (
+        TrainSpec(
+            schedule=ScheduleSpec(name="multistep", milestones=(2 / 3, 5 / 6), warmup=True),
+            lr=0.2,
+            seed=7,
+        ),
+        "d2516d84255976fe",
+    ),
+    (EvaluationSpec(data="digits", attack="pgd:eps=8/255", weights="ab" * 32), "2fe98c390f55a9c2"),
+    (
+        EvaluationSpec(data="mnist", split="train", limit=2000, chunk=128, attack="fgsm:eps=0.1", weights="0" * 64),
+        "770c84d5f755c50b",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "expected"), GOLDEN)
+def test_golden_hashes(spec: BaseModel, expected: str) -> None:
+    assert spec_hash(spec) == expected
+
+
+def test_canonical_json_is_sorted_bare_and_without_defaults() -> None:
+    assert canonical(TrainSpec()) == '{"kind":"TrainSpec","schema":1}'
+    given: dict[str, Any] = {"method": "mdl", "seed": 3, "lr": 0.01, "model": {"width": 64, "drop": 0.1}}
+    spec = train_spec({"batch_size": 128, **given})
+    assert canonical(spec) == (
+        '{"kind":"TrainSpec","model":{"drop":0.1},"recipe":{"rho":1.0,"samples":4},"schema":1,"seed":3}'
+    )
+
+
+def test_a_field_added_later_changes_no_hash_while_it_has_its_default() -> None:
+    class Model(ModelSpec):
+        depth: int = 18
+
+    class Train(TrainSpec):
+        model: Model = Model()
+        flavour: str = "plain"
+
+    Train.__name__ = "TrainSpec"
+    fields: dict[str, Any] = {"seed": 5, "model": {"width": 32}}
+    later = Train.model_validate(fields)
+    assert canonical(later) == canonical(TrainSpec.model_validate(fields))
+    assert spec_hash(Train()) == spec_hash(TrainSpec())
+    assert spec_hash(later.model_copy(update={"flavour": "other"})) != spec_hash(later)
+
+
+def test_the_order_of_fields_and_the_writing_of_numbers_do_not_matter() -> None:
+    one = train_spec({"lr": 1, "seed": 2, "recipe": {"rho": 1, "samples": 4}})
+    two = train_spec({"recipe": {"samples": 4, "rho": 1.0}, "seed": 2, "lr": 1.0})
+    assert canonical(one) == canonical(two)
+
+
+def test_every_field_counts() -> None:
+    base: dict[str, Any] = {"model": {"noise": "dropout"}, "recipe": {"samples": 2}}
+    changes: list[dict[str, Any]] = [
+        {},
+        {"data": "mnist"},
+        {"limit": 5},
+        {"epochs": 11},
+        {"batch_size": 64},
+        {"lr": 0.02},
+        {"momentum": 0.8},
+        {"weight_decay": 0.0},
+        {"seed": -1},
+        {"model": {"width": 32}},
+        {"model": {"noise": "dropconnect"}},
+        {"model": {"drop": 0.4}},
+        {"recipe": {"samples": 3}},
+        {"recipe": {"rho": 0.5}},
+        {"recipe": {"eta": 99.0}},
+        {"recipe": {"diversity": "pearson"}},
+        {"schedule": {"name": "multistep"}},
+        {"schedule": {"milestones": [0.5]}},
+        {"schedule": {"factor": 0.2}},
+        {"schedule": {"warmup": True}},
+    ]
+    assert len({spec_hash(TrainSpec.model_validate(merge(base, change))) for change in changes}) == len(changes)
+
+
+@pytest.mark.parametrize(
+    ("fields", "parts"),
+    [
+        # unknown keys
+        ({"learning_rate": 0.1}, ["unknown key learning_rate", "allowed: data, limit, augment, model", "lr", "seed"]),
+        ({"model": {"depth": 3}}, ["unknown key model.depth", "allowed: name, width, noise, drop"]),
+        ({"schedule": {"gamma": 1}}, ["unknown key schedule.gamma", "allowed: name, milestones, factor, warmup"]),
+        # impossible values
+        ({"epochs": 0}, ["epochs = 0", "greater than or equal to 1"]),
+        ({"limit": -5}, ["limit = -5", "greater than or equal to 1"]),
+        ({"lr": 0.0}, ["lr = 0.0", "greater than 0"]),
+        ({"lr": float("inf")}, ["lr = inf", "finite"]),
+        ({"weight_decay": float("nan")}, ["weight_decay = nan", "finite"]),
+        ({"momentum": 1.0}, ["momentum = 1.0", "less than 1"]),
+        ({"momentum": float("nan")}, ["momentum = nan", "less than 1"]),
+        ({"model": {"name": "lenet"}}, ["model.name = 'lenet'", "'mnistnet'"]),
+        ({"model": {"width": 1}}, ["model.width = 1", "greater than or equal to 2"]),
+        ({"model": {"noise": "blur"}}, ["model.noise = 'blur'", "'dropout', 'dropconnect' or 'none'"]),
+        ({"model": {"drop": 1.0}}, ["model.drop = 1.0", "less than 1"]),
+        ({"model": {"drop": float("nan")}}, ["model.drop = nan", "less than 1"]),
+        ({"recipe": {"samples": 0}}, ["recipe.samples = 0", "greater than or equal to 1"]),
+        ({"recipe": {"eta": 101}}, ["recipe.eta = 101", "less than or equal to 100"]),
+        ({"recipe": {"rho": -1.0}}, ["recipe.rho = -1.0", "greater than or equal to 0"]),
+        ({"recipe": {"diversity": "l2"}}, ["recipe.diversity = 'l2'", "'cosine' or 'pearson'"]),
+        ({"schedule": {"name": "cosine"}}, ["schedule.name = 'cosine'", "'cyclic' or 'multistep'"]),
+        ({"schedule": {"milestones": [0.5, 1.0]}}, ["schedule.milestones.1 = 1.0", "less than 1"]),
+        ({"schedule": {"milestones": [0.7, 0.5]}}, ["schedule", "milestones ascend, got (0.7, 0.5)"]),
+        ({"schedule": {"milestones": [0.5, 0.5]}}, ["milestones ascend, got (0.5, 0.5)"]),
+        ({"schedule": {"factor": 2.0}}, ["schedule.factor = 2.0", "less than or equal to 1"]),
+        # impossible together
+        ({"recipe": {"rho": 1.0}}, ["rho = 1", "needs samples >= 2"]),
+        ({"recipe": {"samples": 4}, "model": {"noise": "none"}}, ["samples = 4 needs model.noise"]),
+        ({"method": "mdl", "model": {"noise": "none"}}, ["samples = 4 needs model.noise"]),
+        # wrong types
+        ({"epochs": 10.0}, ["epochs = 10.0", "valid integer"]),
+        ({"epochs": True}, ["epochs = True", "valid integer"]),
+        ({"lr": "0.1"}, ["lr = '0.1'", "valid number"]),
+        ({"data": 7}, ["data = 7", "valid string"]),
+        ({"seed": "0"}, ["seed = '0'", "valid integer"]),
+        ({"model": 3}, ["model = 3", "valid dictionary"]),
+        ({"schedule": {"warmup": 1}}, ["schedule.warmup = 1", "valid boolean"]),
+        ({"schedule": {"milestones": 0.5}}, ["schedule.milestones = 0.5", "valid tuple"]),
+        ({"schedule": {"milestones": ["0.5"]}}, ["schedule.milestones.0 = '0.5'", "valid number"]),
+        # methods
+        (
+            {"method": "mixup"},
+            ["method = 'mixup' is unknown", "allowed: dropout, focal, dropblock, multi-sample-dropout"],
+        ),
+        ({"method": ["mdl"]}, ["method = ['mdl'] is unknown", "allowed: dropout"]),
+        ({"seed": 2**70}, ["seed = 1180591620717411303424", "less than"]),
+        ({"seed": -(2**63) - 1}, ["seed = -9223372036854775809", "greater than or equal to"]),
+        ({"method": 3}, ["method = 3 is unknown", "allowed: dropout"]),
+    ],
+)
+def test_refused_with_key_value_and_what_is_allowed(fields: dict[str, Any], parts: list[str]) -> None:
+    with pytest.raises(SpecError) as error:
+        train_spec(fields)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(SpecError) as error:
+        train_spec({"epochs": 0, "lr": -1.0, "colour": "red"})
+    assert [line.split(":")[0] for line in str(error.value).splitlines()] == [
+        "epochs = 0",
+        "lr = -1.0",
+        "unknown key colour; allowed",
+    ]
+
+
+def test_a_spec_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        TrainSpec().seed = 1  # type: ignore[misc]
+
+
+def test_the_methods_are_the_papers() -> None:
+    made = {name: train_spec({"method": name}) for name in METHODS}
+    assert {name: (spec.recipe, spec.model.noise) for name, spec in made.items()} == {
+        "dropout": (NaturalSpec(), "dropout"),
+        "multi-sample-dropout": (NaturalSpec(samples=4, rho=0.0), "dropout"),
+        "mdl": (NaturalSpec(samples=4, rho=1.0, eta=100.0, diversity="cosine"), "dropout"),
+        "mdl-pcc": (NaturalSpec(samples=4, rho=1.0, eta=100.0, diversity="pearson"), "dropout"),
+        "dropconnect": (NaturalSpec(), "dropconnect"),
+        "dropconnect+mdl": (NaturalSpec(samples=4, rho=1.0), "dropconnect"),
+        "focal": (NaturalSpec(loss="focal"), "none"),
+        "label-relaxation": (NaturalSpec(loss="label-relaxation"), "none"),
+        "label-smoothing": (NaturalSpec(loss="label-smoothing"), "none"),
+        "label-smoothing+mdl": (NaturalSpec(loss="label-smoothing", samples=4, rho=1.0), "dropout"),
+        "online-label-smoothing": (NaturalSpec(loss="online-label-smoothing"), "none"),
+        "online-label-smoothing+mdl": (NaturalSpec(loss="online-label-smoothing", samples=4, rho=1.0), "dropout"),
+        "dropblock": (NaturalSpec(), "none"),
+        "disout": (NaturalSpec(), "none"),
+    }
+    assert {name: spec.model.maps for name, spec in made.items() if spec.model.maps != "none"} == {
+        "dropblock": "dropblock",
+        "disout": "disout",
+    }
+    assert all(spec.model.drop == 0.5 for spec in made.values())
+    assert train_spec({}) == made["dropout"]
+    assert train_spec({"data": "mnist"}) == TrainSpec(data="mnist")
+
+
+def test_what_is_given_wins_over_the_method_which_is_left_as_it_was() -> None:
+    spec = train_spec({"method": "mdl", "recipe": {"samples": 8}})
+    assert (spec.recipe.samples, spec.recipe.rho) == (8, 1.0)
+    assert METHODS["mdl"] == {"recipe": {"samples": 4, "rho": 1.0}}
+
+
+def test_a_data_set_has_settings_of_its_own_that_a_user_may_change() -> None:
+    usual = CUSTOMARY["digits"]
+    assert train_spec({"method": "mdl", "data": "digits"}).model_dump(include=set(usual)) == usual
+    spec = train_spec({"data": "digits", "lr": 0.5})
+    assert (spec.lr, spec.batch_size) == (0.5, usual["batch_size"])
+    assert train_spec({"data": "cifar10", "method": "mdl"}).augment == "crop-flip"
+    assert train_spec({"data": "cifar10", "augment": "none"}).augment == "none"
+
+
+def test_differences_are_named_with_both_values() -> None:
+    one = TrainSpec(seed=1)
+    two = TrainSpec(seed=2, recipe=NaturalSpec(samples=4, rho=0.5))
+    assert differences(one, two) == "recipe.samples 1 and 4, recipe.rho 0.0 and 0.5, seed 1 and 2"
+    assert differences(one, one) == ""
+
+
+def test_merge_goes_into_tables_and_changes_neither() -> None:
+    base: dict[str, Any] = {"a": 1, "t": {"x": 1, "y": {"z": 1}}, "s": {"k": 1}}
+    over: dict[str, Any] = {"b": 2, "t": {"y": {"w": 2}}, "s": 3, "new": {"n": 1}}
+    before = json.dumps([base, over])
+    assert merge(base, over) == {"a": 1, "b": 2, "t": {"x": 1, "y": {"z": 1, "w": 2}}, "s": 3, "new": {"n": 1}}
+    assert json.dumps([base, over]) == before
+
+
+def test_what_stands_for_a_table_and_is_none_is_left_to_be_refused() -> None:
+    assert merge({"model": 3}, {"model": {"width": 32}}) == {"model": 3}
+
+
+def test_given_only_keeps_zero_false_and_the_empty_string() -> None:
+    fields = {"a": 0, "b": False, "c": "", "d": None, "t": {"e": None, "u": {"f": None}}}
+    assert given_only(fields) == {"a": 0, "b": False, "c": ""}
+
+
+def test_a_toml_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'method = "mdl"\nepochs = 50\n[recipe]\neta = 90\n[schedule]\nname = "multistep"\nmilestones = [0.5, 0.75]\n'
+    )
+    spec = train_spec(read_toml(path))
+    assert spec.recipe == NaturalSpec(samples=4, rho=1.0, eta=90.0)
+    assert spec.schedule == ScheduleSpec(name="multistep")
+    assert spec.epochs == 50
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"epochs = ", "is not TOML"),
+        (b"epochs = 1\nepochs = 2", "is not TOML"),
+        (b"data = \"\xff\xfe\"", "cannot read the spec file"),
+        (None, "no spec file"),
+    ],
+)  # fmt: skip
+def test_a_damaged_or_missing_toml_file_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "run.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(SpecError, match=message) as error:
+        read_toml(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_folder_is_no_toml_file(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=f"cannot read the spec file {re.escape(str(tmp_path))}"):
+        read_toml(tmp_path)
+
+
+share = st.floats(0, 1, exclude_max=True)
+models = st.builds(
+    ModelSpec, width=st.integers(2, 512), noise=st.sampled_from(["dropout", "dropconnect"]), drop=share
+)  # fmt: skip
+naturals = st.builds(
+    NaturalSpec,
+    samples=st.integers(2, 64),
+    rho=st.floats(0, allow_infinity=False),
+    eta=st.floats(0, 100),
+    diversity=st.sampled_from(["cosine", "pearson"]),
+)
+schedules = st.builds(
+    ScheduleSpec,
+    name=st.sampled_from(["cyclic", "multistep"]),
+    milestones=st.lists(st.floats(0, 1, exclude_min=True, exclude_max=True), unique=True).map(
+        lambda values: tuple(sorted(values))
+    ),
+    factor=st.floats(0, 1, exclude_min=True),
+    warmup=st.booleans(),
+)
+specs = st.builds(
+    TrainSpec,
+    data=st.text(),
+    limit=st.none() | st.integers(1),
+    model=st.just(ModelSpec()) | models,
+    recipe=st.just(NaturalSpec()) | naturals,
+    schedule=st.just(ScheduleSpec()) | schedules,
+    epochs=st.integers(1),
+    batch_size=st.integers(1),
+    lr=st.floats(0, exclude_min=True, allow_infinity=False),
+    momentum=share,
+    weight_decay=st.floats(0, allow_infinity=False),
+    seed=st.integers(-(2**63), 2**63 - 1),
+)
+
+
+@settings(deadline=None)
+@given(specs)
+def test_canonical_json_says_everything(spec: TrainSpec) -> None:
+    again = from_canonical(canonical(spec))
+    assert again == spec
+    assert canonical(again) == canonical(spec)
+    assert spec_hash(again) == spec_hash(spec)
+
+
+@settings(deadline=None)
+@given(specs, specs)
+def test_equal_specs_and_only_they_have_equal_canonical_json(one: TrainSpec, two: TrainSpec) -> None:
+    assert (canonical(one) == canonical(two)) == (one == two)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"kind":"TrainSpec","schema":2}', "a spec of schema 2, kind TrainSpec; this version reads schema 1"),
+        (
+            '{"kind":"Evaluation","schema":1}',
+            "a spec of schema 1, kind Evaluation; this version reads schema 1, kind T",
+        ),
+        ('{"kind":"TrainSpec"}', "not a spec: KeyError('schema')"),
+        ('{"schema":1}', "not a spec: KeyError('kind')"),
+        ('{"kind":"TrainSpec","schema":1', "not a spec: JSONDecodeError"),
+        ("[]", "not a spec"),
+        ("3", "not a spec"),
+        ("", "not a spec"),
+        ('{"kind":"TrainSpec","schema":1,"colour":1}', "unknown key colour; allowed: data"),
+        ('{"kind":"TrainSpec","schema":1,"lr":NaN}', "lr = nan"),
+        ('{"kind":"TrainSpec","schema":1,"epochs":0}', "epochs = 0: Input should be greater than or equal to 1"),
+    ],
+)
+def test_what_is_no_canonical_spec_is_refused(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(message)):
+        from_canonical(text)

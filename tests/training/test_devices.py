@@ -1,0 +1,107 @@
+"""Many processes give what one gives, and survive the death of one."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+
+from ctrobust.errors import InputError
+from ctrobust.specs import train_spec
+from ctrobust.store import RunDirectory, read_tensors
+from ctrobust.training import Devices, Run, train
+from ctrobust.training.devices import FabricRanks
+
+COMMAND = str(Path(sys.executable).parent / "ctrobust")
+FIELDS = ["--limit", "100", "--epochs", "2", "--batch-size", "16", "--width", "8", "--lr", "0.05"]
+MANY = ["--devices", "2", "--strategy", "ddp"]
+
+
+def started(out: Path, *options: str) -> subprocess.Popen[str]:
+    command = [COMMAND, "train", *FIELDS, *options, "--accelerator", "cpu", "--threads", "1", "--out", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def trained(out: Path, *options: str) -> RunDirectory:
+    with started(out, *options) as process:
+        said = process.communicate(timeout=240)
+    assert process.returncode == 0, said
+    return RunDirectory(out)
+
+
+@pytest.mark.parametrize("method", ["dropout", "mdl", "online-label-smoothing+mdl", "dropconnect"])
+def test_two_processes_give_the_losses_and_weights_of_one(tmp_path: Path, method: str) -> None:
+    options = ["--method", method, *(["--eta", "70"] if "mdl" in method else [])]
+    one, two = trained(tmp_path / "one", *options), trained(tmp_path / "two", *options, *MANY)
+    for expected, found in zip(one.read_metrics(), two.read_metrics(), strict=True):
+        assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+    expected_weights, _ = read_tensors(one.model_file)
+    found_weights, _ = read_tensors(two.model_file)
+    for name, expected_tensor in expected_weights.items():
+        torch.testing.assert_close(found_weights[name], expected_tensor, rtol=1e-4, atol=1e-5)
+    assert two.read_spec().world_size == 2
+
+
+def children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def test_a_run_resumes_after_the_death_of_one_of_its_processes(tmp_path: Path) -> None:
+    options = ["--method", "mdl", "--eta", "70", *MANY, "--checkpoint-seconds", "0"]
+    expected = trained(tmp_path / "undisturbed", *options)
+    run = RunDirectory(tmp_path / "killed")
+    with started(run.path, *options) as process:
+        end = time.monotonic() + 120
+        while not run.checkpoint_file.exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        (other,) = children(process.pid)
+        os.kill(other, signal.SIGKILL)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 5, said
+    assert "another process of this run is gone; go on with --resume" in said
+    assert not run.record_file.exists()
+    trained(run.path, *options, "--resume")
+    assert run.model_file.read_bytes() == expected.model_file.read_bytes()
+
+
+def test_a_last_batch_that_cannot_be_shared_is_refused(tmp_path: Path) -> None:
+    spec = train_spec({"limit": 33, "batch_size": 16, "world_size": 2})
+    with pytest.raises(InputError, match="the last batch has 1 examples for 2 processes"):
+        Run.begin(spec, _digits(33), Fabric(accelerator="cpu", devices=1))
+    assert list(tmp_path.iterdir()) == []
+
+
+def _digits(limit: int):  # type: ignore[no-untyped-def]
+    from ctrobust import data
+
+    return data.load("digits").take(limit)
+
+
+def test_processes_that_do_not_divide_among_nodes_are_refused() -> None:
+    with pytest.raises(InputError, match="3 processes cannot be spread evenly over 2 nodes"):
+        Devices(accelerator="cpu", nodes=2).fabric(train_spec({"world_size": 3}))
+
+
+def test_alone_nothing_is_exchanged() -> None:
+    ranks, values = FabricRanks(Fabric(accelerator="cpu", devices=1)), torch.arange(3)
+    assert ranks.gather(values) is values
+    assert ranks.sum(values) is values
+    assert ranks.first
+
+
+def test_bf16_trains_with_losses_in_float32(tmp_path: Path) -> None:
+    spec = train_spec({"limit": 200, "epochs": 3, "precision": "bf16", "model": {"width": 16}})
+    run = RunDirectory(tmp_path / "run")
+    record = train(spec, run, devices=Devices(accelerator="cpu"))
+    assert record["steps"] == 39
+    assert run.read_metrics()[-1]["loss"] < run.read_metrics()[0]["loss"]
+    assert all(tensor.dtype == torch.float32 for tensor in read_tensors(run.model_file)[0].values())

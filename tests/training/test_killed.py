@@ -1,0 +1,176 @@
+"""A real process, killed: what is on disk stays whole, and resuming ends with the bits of an undisturbed run."""
+
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ctrobust.specs import train_spec
+from ctrobust.store import RunDirectory, read_tensors
+from ctrobust.training import Interrupted, Saving, train
+
+COMMAND = str(Path(sys.executable).parent / "ctrobust")
+SPEC = train_spec({"method": "mdl", "limit": 256, "epochs": 3, "batch_size": 16, "model": {"width": 16}})
+STEPS = 48
+OPTIONS = ["--method", "mdl", "--limit", "256", "--epochs", "3", "--batch-size", "16", "--width", "16"]
+PATIENCE = 240.0  # seconds that anything may take: a checkpoint waits for the disk, which others may keep busy
+pytestmark = pytest.mark.timeout(3 * PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The weights of an undisturbed run."""
+    run = RunDirectory(tmp_path_factory.mktemp("undisturbed") / "run")
+    assert train(SPEC, run)["steps"] == STEPS
+    return run.model_file.read_bytes()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "run")
+
+
+@contextmanager
+def started(
+    run: RunDirectory, *more: str, seconds: int = 0, before: Callable[[], None] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """The command on this run with a checkpoint at each step; whatever happens, it does not outlive the test."""
+    saving = ["--checkpoint-seconds", str(seconds), "--out", str(run.path)]
+    command = [COMMAND, "train", *OPTIONS, "--threads", "1", *saving, *more]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if before is not None:  # where the command can hardly write, neither could its coverage
+        environment = {name: value for name, value in environment.items() if not name.startswith("COV")}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=before
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(process: subprocess.Popen[str], seen: Callable[[], bool], pause: float = 0.01) -> None:
+    """Wait as long as the process lives; it must not end before."""
+    end = time.monotonic() + PATIENCE
+    while not seen():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(pause)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code and what was said on standard error."""
+    _, said = process.communicate(timeout=PATIENCE)
+    return process.returncode, said
+
+
+def resume(run: RunDirectory) -> None:
+    with started(run, "--resume", seconds=60) as process:
+        code, said = ended(process)
+    assert code == 0, said
+
+
+def step(run: RunDirectory) -> int:
+    """The step of the last checkpoint, which must be whole; 0 without one."""
+    if not run.checkpoint_file.exists():
+        return 0
+    tensors, note = read_tensors(run.checkpoint_file)
+    assert all(tensor.isfinite().all() for tensor in tensors.values())
+    return int(note["progress"]["step"])
+
+
+def leftovers(run: RunDirectory) -> list[Path]:
+    return list(run.checkpoint_file.parent.glob(".last.safetensors.*.tmp"))
+
+
+def stopped_writing(process: subprocess.Popen[str], run: RunDirectory) -> bool:
+    """Stop the process if a checkpoint is being written; True if it then stands inside that write."""
+    if not leftovers(run):
+        return False
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    if leftovers(run):
+        return True
+    process.send_signal(signal.SIGCONT)
+    return False
+
+
+def test_killed_at_a_random_moment_it_resumes_to_the_same_bits(run: RunDirectory, expected: bytes) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")  # noqa: T201 - to repeat a failure with
+    chance = random.Random(seed)
+    with started(run) as process:
+        last = chance.randrange(1, STEPS // 2)
+        until(process, lambda: step(run) >= last)
+        time.sleep(chance.uniform(0, 0.05))
+        process.kill()
+        assert ended(process)[0] == -signal.SIGKILL
+    assert 1 <= step(run) < STEPS
+    assert not run.record_file.exists()
+    resume(run)
+    assert run.model_file.read_bytes() == expected
+    assert [line["epoch"] for line in run.read_metrics()] == [1, 2, 3]
+
+
+def test_killed_inside_a_checkpoint_it_resumes_from_the_one_before(run: RunDirectory, expected: bytes) -> None:
+    with started(run) as process:
+        until(process, lambda: step(run) >= 5)
+        until(process, lambda: stopped_writing(process, run), pause=0.0)
+        process.kill()
+        assert ended(process)[0] == -signal.SIGKILL
+    assert len(leftovers(run)) == 1
+    assert 5 <= step(run) < STEPS
+    assert not run.record_file.exists()
+    resume(run)
+    assert leftovers(run) == []
+    assert run.model_file.read_bytes() == expected
+
+
+def test_interrupted_it_says_so_and_resumes_to_the_same_bits(run: RunDirectory, expected: bytes) -> None:
+    with started(run) as process:
+        until(process, lambda: step(run) >= 3)
+        process.send_signal(signal.SIGINT)
+        code, said = ended(process)
+    assert code == 130
+    assert f"interrupted: stopped at step {step(run)}; the state is saved in {run.path}" in said
+    assert "Traceback" not in said
+    assert 3 <= step(run) < STEPS
+    train(SPEC, run, resume=True)
+    assert run.model_file.read_bytes() == expected
+
+
+def small_files() -> None:
+    """Files of at most 100 kB: Python ignores the signal, so a write fails as it does on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+@pytest.mark.parametrize("steps", [0, 20])
+def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
+    run: RunDirectory, expected: bytes, steps: int
+) -> None:
+    if steps:
+        stops = iter([False] * (steps - 1) + [True])
+        with pytest.raises(Interrupted):
+            train(SPEC, run, saving=Saving(stop=lambda: next(stops)))
+    before = run.checkpoint_file.read_bytes() if steps else None
+    assert before is None or len(before) > 100_000
+    with started(run, "--resume", before=small_files) as process:
+        code, said = ended(process)
+    assert code == 5
+    assert said.splitlines()[-1] == (
+        f"error: cannot write {run.checkpoint_file}: File too large; what was there before is intact"
+    )
+    assert "Traceback" not in said
+    assert leftovers(run) == []
+    assert (run.checkpoint_file.read_bytes() if steps else None) == before
+    assert run.checkpoint_file.exists() == bool(steps)
+    train(SPEC, run, resume=True)
+    assert run.model_file.read_bytes() == expected

@@ -1,0 +1,295 @@
+"""The training loop."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ctrobust import data
+from ctrobust.data.idx import idx_header
+from ctrobust.errors import DataError, InputError, RunError
+from ctrobust.evaluation import evaluate
+from ctrobust.specs import METHODS, TrainSpec, spec_hash, train_spec
+from ctrobust.store import RunDirectory, read_tensors
+from ctrobust.training import Interrupted, Run, Saving, load, train
+from ctrobust.training.checkpoint import restore
+
+# 3 batches an epoch, the last a smaller one
+FIELDS: dict[str, Any] = {"limit": 80, "batch_size": 32, "epochs": 2, "lr": 0.1, "model": {"width": 8}}
+SPEC = train_spec({**FIELDS, "method": "mdl"})
+
+
+def after(batches: int) -> Callable[[], bool]:
+    """A stop that says so after as many batches."""
+    count = 0
+
+    def stop() -> bool:
+        nonlocal count
+        count += 1
+        return count >= batches
+
+    return stop
+
+
+def metrics(run: RunDirectory) -> list[dict[str, Any]]:
+    """The metrics without the seconds, which no run repeats."""
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in run.read_metrics()]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """An undisturbed run of SPEC."""
+    run = RunDirectory(tmp_path_factory.mktemp("finished") / "run")
+    train(SPEC, run)
+    return run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "run")
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_every_method_learns(run: RunDirectory, method: str) -> None:
+    record = train(train_spec({"epochs": 8, "model": {"width": 32}, "method": method}), run)
+    losses = [line["loss"] for line in run.read_metrics()]
+    # online label smoothing descends half of the loss in its first epoch
+    assert losses[-1] < losses[1] if method.startswith("online") else losses[-1] < losses[0] - 0.1
+    assert record["results"]["accuracy"] >= 0.9
+
+
+def test_enough_epochs_make_a_classifier(run: RunDirectory) -> None:
+    record = train(train_spec({"epochs": 6, "batch_size": 32, "lr": 0.05, "model": {"width": 32}}), run)
+    losses = [line["loss"] for line in run.read_metrics()]
+    assert losses[-1] < 0.6 < 2 < losses[0]
+    assert record["results"]["accuracy"] > 0.9
+
+
+def test_the_same_spec_gives_the_same_bits_and_another_seed_does_not(finished: RunDirectory, tmp_path: Path) -> None:
+    expected = finished.model_file.read_bytes()
+    again, other = RunDirectory(tmp_path / "again"), RunDirectory(tmp_path / "other")
+    train(SPEC, again)
+    train(SPEC.model_copy(update={"seed": 1}), other)
+    assert again.model_file.read_bytes() == expected
+    assert metrics(again) == metrics(finished)
+    assert other.model_file.read_bytes() != expected
+
+
+@pytest.mark.parametrize("stops", [(1,), (2,), (5,), (1, 1), (2, 2), (1, 1, 2, 1)])
+def test_stopped_and_resumed_it_ends_with_the_same_bits_and_metrics(
+    finished: RunDirectory, run: RunDirectory, stops: tuple[int, ...]
+) -> None:
+    step = 0
+    for batches in stops:
+        step += batches
+        with pytest.raises(Interrupted, match=f"stopped at step {step}; the state is saved in"):
+            train(SPEC, run, resume=True, saving=Saving(stop=after(batches)))
+        assert not run.model_file.exists()
+        assert not run.record_file.exists()
+    record = train(SPEC, run, resume=True)
+    assert run.model_file.read_bytes() == finished.model_file.read_bytes()
+    assert metrics(run) == metrics(finished)
+    assert record["results"] == finished.read_record()["results"]
+    assert record["steps"] == 6
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "mdl"])
+def test_every_method_resumes_to_the_same_bits(tmp_path: Path, method: str) -> None:
+    spec = train_spec({**FIELDS, "method": method})
+    whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
+    train(spec, whole)
+    for _ in range(6):  # at each step, ends of epochs among them
+        with pytest.raises(Interrupted):
+            train(spec, parts, resume=True, saving=Saving(stop=after(1)))
+    train(spec, parts, resume=True)
+    assert parts.model_file.read_bytes() == whole.model_file.read_bytes()
+    assert [line["loss"] for line in parts.read_metrics()] == [line["loss"] for line in whole.read_metrics()]
+
+
+def test_how_often_it_is_saved_makes_no_difference(finished: RunDirectory, run: RunDirectory) -> None:
+    train(SPEC, run, saving=Saving(seconds=0.0))
+    assert run.model_file.read_bytes() == finished.model_file.read_bytes()
+    assert metrics(run) == metrics(finished)
+
+
+def test_a_run_killed_before_its_record_writes_it_when_resumed(finished: RunDirectory, run: RunDirectory) -> None:
+    train(SPEC, run)
+    run.record_file.unlink()
+    run.model_file.unlink()
+    record = train(SPEC, run, resume=True)
+    assert run.model_file.read_bytes() == finished.model_file.read_bytes()
+    assert record["results"] == finished.read_record()["results"]
+    assert metrics(run) == metrics(finished)
+
+
+def test_metrics_ahead_of_the_checkpoint_are_made_again(finished: RunDirectory, run: RunDirectory) -> None:
+    with pytest.raises(Interrupted):
+        train(SPEC, run, saving=Saving(stop=after(2)))
+    run.add_metrics({"epoch": 1, "loss": -1.0})
+    with run.metrics_file.open("a") as file:
+        file.write('{"epoch": 2, "lo')
+    train(SPEC, run, resume=True)
+    assert metrics(run) == metrics(finished)
+
+
+def test_a_finished_run_gives_its_record_and_changes_nothing(finished: RunDirectory) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.path.rglob("*.*") if path.name != ".lock"}
+    record = train(SPEC, finished, resume=True)
+    assert record == json.loads(finished.record_file.read_text())
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_an_existing_run_is_not_overwritten(finished: RunDirectory) -> None:
+    with pytest.raises(RunError, match=r"holds this run already: add --resume to go on with it"):
+        train(SPEC, finished)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_another_run_is_refused(finished: RunDirectory, resume: bool) -> None:
+    other = SPEC.model_copy(update={"seed": 1})
+    with pytest.raises(RunError, match="holds another run: there and as asked, seed 0 and 1"):
+        train(other, finished, resume=resume)
+
+
+def test_a_checkpoint_of_another_run_is_refused(run: RunDirectory, tmp_path: Path) -> None:
+    other = RunDirectory(tmp_path / "other")
+    for seed, place in ((0, run), (1, other)):
+        with pytest.raises(Interrupted):
+            train(SPEC.model_copy(update={"seed": seed}), place, saving=Saving(stop=after(1)))
+    run.checkpoint_file.write_bytes(other.checkpoint_file.read_bytes())
+    with pytest.raises(RunError, match="belongs to a run of spec"):
+        train(SPEC, run, resume=True)
+
+
+def test_a_run_in_use_is_refused(run: RunDirectory) -> None:
+    with run.locked(), pytest.raises(RunError, match="in use by another process"):
+        train(SPEC, run)
+    assert not run.spec_file.exists()
+
+
+def test_unknown_data_is_refused_before_anything_is_written(run: RunDirectory, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown data set 'mnst', did you mean 'mnist'"):
+        train(train_spec({"data": "mnst"}), run)
+    with pytest.raises(DataError, match="does not exist"):
+        train(train_spec({"data": "mnist"}), run, data_root=tmp_path / "nowhere")
+    assert not run.path.exists()
+
+
+def test_a_loss_that_runs_away_ends_the_run_and_is_never_saved(run: RunDirectory) -> None:
+    spec = train_spec({**FIELDS, "lr": 1e6, "epochs": 5})
+    for resume in (False, True):
+        with pytest.raises(RunError, match=r"the loss is (nan|inf) at step \d+: training diverged; a smaller lr"):
+            train(spec, run, resume=resume, saving=Saving(seconds=0.0))
+        tensors, note = read_tensors(run.checkpoint_file)
+        assert all(tensor.isfinite().all() for tensor in tensors.values())
+        assert note["progress"]["loss_sum"] < float("inf")
+        assert 0 < note["progress"]["step"] < 15
+        assert not run.model_file.exists()
+        assert "NaN" not in run.metrics_file.read_text()
+
+
+def test_torchs_generator_is_left_as_it_was_and_decides_nothing(finished: RunDirectory, run: RunDirectory) -> None:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(12345)
+        before = torch.get_rng_state()
+        train(SPEC, run)
+        assert torch.equal(torch.get_rng_state(), before)
+    assert run.model_file.read_bytes() == finished.model_file.read_bytes()
+
+
+def test_the_record_says_what_and_on_what(finished: RunDirectory) -> None:
+    record = finished.read_record()
+    assert record["spec"] == spec_hash(SPEC)
+    assert record["data"] == {"name": "digits", "train": 80, "test": 355, "verified": True}
+    assert record["steps"] == 6
+    assert len(record["seconds_per_epoch"]) == 2
+    assert record["results"]["count"] == 355
+    assert record["environment"]["versions"]["torch"] == torch.__version__
+    assert finished.read_spec() == SPEC
+
+
+def test_data_other_than_the_published_is_recorded_as_unverified(run: RunDirectory, tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "mnist"
+    folder.mkdir(parents=True)
+    digits = data.load("digits", "train").take(40)
+    for prefix in ("train", "t10k"):
+        for kind, array in (("images-idx3", digits.images[:, 0]), ("labels-idx1", digits.labels.to(torch.uint8))):
+            content = idx_header(tuple(array.shape)) + array.contiguous().numpy().tobytes()
+            (folder / f"{prefix}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
+    record = train(train_spec({**FIELDS, "data": "mnist"}), run, data_root=tmp_path / "data")
+    assert record["data"] == {"name": "mnist", "train": 40, "test": 40, "verified": False}
+
+
+def test_the_metrics_follow_the_schedule(finished: RunDirectory) -> None:
+    lines = metrics(finished)
+    assert [(line["epoch"], line["step"]) for line in lines] == [(1, 3), (2, 6)]
+    assert [line["lr"] for line in lines] == pytest.approx([0.1 * 4 / 6, 0.1 * 2 / 6])  # of steps 2 and 5 of 6
+
+
+def test_the_loaded_network_is_the_trained_one(finished: RunDirectory) -> None:
+    train_set, test_set = data.load("digits", "train").take(80), data.load("digits", "test")
+    state = Run.begin(SPEC, train_set)
+    restore(finished.checkpoint_file, spec_hash(SPEC), state.model, state.optimizer, state.recipe)
+    x = data.to_float(test_set.images)
+    for path in (finished.path, finished.model_file):
+        model = load(path)
+        assert not model.training
+        assert torch.equal(model(x), state.model.eval()(x))
+    assert evaluate(load(finished.path), test_set).accuracy == finished.read_record()["results"]["accuracy"]
+
+
+def test_an_unfinished_run_cannot_be_loaded(run: RunDirectory) -> None:
+    with pytest.raises(Interrupted):
+        train(SPEC, run, saving=Saving(stop=after(1)))
+    with pytest.raises(RunError, match="is not finished: ctrobust train --resume --out "):
+        load(run.path)
+
+
+class Recorder:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, int, int]] = []
+        self.epochs: list[dict[str, Any]] = []
+
+    def step(self, done: int, total: int, epoch: int, loss: float) -> None:
+        assert 0 < loss < 10
+        self.steps.append((done, total, epoch))
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        self.epochs.append(metrics)
+
+
+def test_the_watcher_is_told(run: RunDirectory) -> None:
+    watcher = Recorder()
+    train(SPEC, run, watcher=watcher)
+    assert watcher.epochs == run.read_metrics()
+    assert {(3, 6, 0), (6, 6, 1)} <= set(watcher.steps)
+    assert watcher.steps == sorted(watcher.steps)
+
+
+def test_the_order_of_the_data_changes_every_epoch_and_visits_all(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    batch = Run.batch
+
+    def noting(self: Run, index: torch.Tensor) -> torch.Tensor:
+        seen.extend(index.tolist())
+        return batch(self, index)
+
+    monkeypatch.setattr(Run, "batch", noting)
+    train(SPEC, run)
+    assert sorted(seen[:80]) == sorted(seen[80:]) == list(range(80))
+    assert seen[:80] != seen[80:]
+
+
+def test_more_epochs_are_another_run(run: RunDirectory, finished: RunDirectory) -> None:
+    longer: TrainSpec = SPEC.model_copy(update={"epochs": 3})
+    with pytest.raises(RunError, match="holds another run"):
+        train(longer, finished, resume=True)
+    assert train(longer, run)["steps"] == 9

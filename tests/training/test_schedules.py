@@ -1,0 +1,82 @@
+"""Learning rates over a run."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctrobust.specs import ScheduleSpec
+from ctrobust.training.schedules import cyclic, learning_rate, multistep, warmup
+
+ADVERSARIAL = ScheduleSpec(name="multistep", milestones=(2 / 3, 5 / 6))
+NATURAL = ScheduleSpec(name="multistep")
+
+
+@given(st.integers(1, 2000).flatmap(lambda steps: st.tuples(st.integers(0, steps - 1), st.just(steps))))
+def test_cyclic_is_one_triangle(at: tuple[int, int]) -> None:
+    t, T = at
+    assert cyclic(t, T) == pytest.approx(2 * min(t, T - t) / T, abs=1e-12)
+
+
+def test_cyclic_by_hand() -> None:
+    assert [cyclic(t, 8) for t in range(8)] == [0.0, 0.25, 0.5, 0.75, 1.0, 0.75, 0.5, 0.25]
+    assert [learning_rate(ScheduleSpec(), 0.2, t, 4, 0, 1) for t in range(4)] == [0.0, 0.1, 0.2, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("spec", "epochs", "milestones"),
+    [
+        (ADVERSARIAL, 50, (33, 41)),
+        (ADVERSARIAL, 40, (26, 33)),
+        (ADVERSARIAL, 200, (133, 166)),
+        (ADVERSARIAL, 6, (4, 5)),
+        (NATURAL, 50, (25, 37)),
+        (NATURAL, 20, (10, 15)),
+        (NATURAL, 200, (100, 150)),
+    ],
+)
+def test_multistep_falls_at_the_milestones_rounded_down(
+    spec: ScheduleSpec, epochs: int, milestones: tuple[int, int]
+) -> None:
+    found = [multistep(spec, epoch, epochs) for epoch in range(epochs)]
+    first, second = milestones
+    assert found == pytest.approx([1.0] * first + [0.1] * (second - first) + [0.01] * (epochs - second))
+
+
+@pytest.mark.parametrize(("share", "epochs", "milestone"), [(0.29, 100, 29), (0.57, 100, 57), (1 / 3, 90, 30)])
+def test_a_share_that_gives_a_whole_epoch_is_not_rounded_below_it(share: float, epochs: int, milestone: int) -> None:
+    spec = ScheduleSpec(name="multistep", milestones=(share,))
+    assert multistep(spec, milestone - 1, epochs) == 1.0
+    assert multistep(spec, milestone, epochs) == pytest.approx(0.1)
+
+
+def test_the_factor_and_the_number_of_milestones_are_free() -> None:
+    spec = ScheduleSpec(name="multistep", milestones=(0.25, 0.5, 0.75), factor=0.5)
+    assert [multistep(spec, epoch, 4) for epoch in range(4)] == [1.0, 0.5, 0.25, 0.125]
+    assert multistep(ScheduleSpec(name="multistep", milestones=()), 3, 4) == 1.0
+
+
+def test_the_papers_warm_up() -> None:
+    expected = [0.001, 0.2008, 0.52048, 0.808192, 0.9616384, 1.0, 1.0]
+    assert [warmup(epoch, 50) for epoch in range(7)] == pytest.approx(expected, abs=1e-12)
+    assert [warmup(epoch, 59) for epoch in range(7)] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("epochs", [1, 5, 9, 10, 19])
+def test_a_short_run_warms_up_for_one_epoch(epochs: int) -> None:
+    assert [warmup(epoch, epochs) for epoch in range(3)] == [0.001, 1.0, 1.0]
+
+
+@given(st.integers(10, 300))
+def test_warm_up_rises_to_one(epochs: int) -> None:
+    factors = [warmup(epoch, epochs) for epoch in range(epochs // 10 + 2)]
+    assert factors == sorted(factors)
+    assert factors[-2:] == [1.0, 1.0]
+    assert all(factor < 1 for factor in factors[:-2])
+
+
+def test_the_rate_is_peak_times_schedule_times_warm_up() -> None:
+    warm = ScheduleSpec(name="multistep", milestones=(2 / 3, 5 / 6), warmup=True)
+    rates = [learning_rate(warm, 0.2, 0, 1, epoch, 50) for epoch in (0, 1, 5, 33, 41)]
+    assert rates == pytest.approx([0.0002, 0.04016, 0.2, 0.02, 0.002], abs=1e-12)
+    assert learning_rate(ADVERSARIAL, 0.2, 0, 1, 0, 50) == 0.2
+    assert learning_rate(ScheduleSpec(warmup=True), 0.2, 5, 20, 0, 50) == pytest.approx(0.2 * 0.5 * 0.001)

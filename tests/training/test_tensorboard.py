@@ -1,0 +1,22 @@
+"""Event files hold what metrics.jsonl holds."""
+
+from pathlib import Path
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from ctrobust.specs import train_spec
+from ctrobust.store import RunDirectory
+from ctrobust.training import train, with_tensorboard
+from ctrobust.training.loop import Silent
+
+
+def test_scalars_of_each_epoch(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    watcher = with_tensorboard(Silent(), tmp_path / "events")
+    train(train_spec({"limit": 64, "epochs": 2, "model": {"width": 8}}), run, watcher=watcher)
+    events = EventAccumulator(str(tmp_path / "events"))  # type: ignore[no-untyped-call]
+    events.Reload()  # type: ignore[no-untyped-call]
+    found = [(event.step, event.value) for event in events.Scalars("loss")]  # type: ignore[no-untyped-call]
+    expected = [(line["step"], line["loss"]) for line in run.read_metrics()]
+    assert [step for step, _ in found] == [step for step, _ in expected] == [4, 8]
+    assert all(abs(a - b) < 1e-5 for (_, a), (_, b) in zip(found, expected, strict=True))
