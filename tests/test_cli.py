@@ -234,7 +234,11 @@ def test_debug_shows_the_traceback(tmp_path: Path, environment: dict[str, str]) 
         ("evaluate run --data fashion-mnist", 4, ["fashion-mnist was not found", "t10k-images-idx3-ubyte.gz"]),
         ("train --data digts", 2, ["unknown data set 'digts', did you mean 'digits'?"]),
         ("train --data mnist --data-root absent", 4, ["the data root absent does not exist"]),
-        ("train --method dropot", 3, ["method = 'dropot' is unknown; allowed: dropout, multi-sample-dropout, mdl"]),
+        (
+            "train --method dropot",
+            3,
+            ["method = 'dropot' is unknown; allowed: dropout, focal, dropblock, multi-sample-dropout"],
+        ),
         ("train --model vgg", 3, ["model.name = 'vgg'", "mnistnet"]),
         ("train --schedule cosine", 3, ["schedule.name = 'cosine'", "cyclic", "multistep"]),
         ("train --epochs 0", 3, ["epochs = 0", "greater than or equal to 1"]),

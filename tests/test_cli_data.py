@@ -59,7 +59,8 @@ def test_a_damaged_set_is_an_error(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     file = tmp_path / "images.npz"
-    np.savez(file, images=np.zeros((4, 8, 8), np.uint8), labels=np.array([0, 1, 0, 1]))
+    chance = np.random.default_rng(0)
+    np.savez(file, images=chance.integers(0, 256, (60, 8, 8), dtype=np.uint8), labels=np.arange(60) % 3)
     code, out, _ = said(capfd, monkeypatch, "data", "check", f"npz:{file}")
     assert code == 0
     assert "error" not in out

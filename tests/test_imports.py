@@ -32,7 +32,7 @@ ARROWS: dict[str, set[str]] = {
         "specs", "data", "losses", "regularizers", "models", "attacks", "evaluation", "recipes", "store", "training",
     },
     "display": set(),
-    "cli": {"display", "specs", "execution", "training", "store"},
+    "cli": {"display", "specs", "data", "execution", "training", "store"},
     "__init__": set(),
 }  # fmt: skip
 """Room -> the rooms that it may import."""

@@ -236,14 +236,14 @@ def from_canonical(text: str) -> TrainSpec:
     try:
         fields = json.loads(text)
         schema, kind = fields.pop("schema"), fields.pop("kind")
-        spec = TrainSpec.model_validate_json(json.dumps(fields))
-    except ValidationError as error:
-        raise SpecError(_explain(error)) from None
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise SpecError(f"not a spec: {error!r}") from None
     if (schema, kind) != (SCHEMA, "TrainSpec"):
         raise SpecError(f"a spec of schema {schema}, kind {kind}; this version reads schema {SCHEMA}, kind TrainSpec")
-    return spec
+    try:
+        return TrainSpec.model_validate_json(json.dumps(fields))
+    except ValidationError as error:
+        raise SpecError(_explain(error)) from None
 
 
 def _explain(error: ValidationError) -> str:

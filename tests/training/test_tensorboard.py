@@ -14,9 +14,9 @@ def test_scalars_of_each_epoch(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     watcher = with_tensorboard(Silent(), tmp_path / "events")
     train(train_spec({"limit": 64, "epochs": 2, "model": {"width": 8}}), run, watcher=watcher)
-    events = EventAccumulator(str(tmp_path / "events"))  # type: ignore[no-untyped-call]
-    events.Reload()  # type: ignore[no-untyped-call]
-    found = [(event.step, event.value) for event in events.Scalars("loss")]  # type: ignore[no-untyped-call]
+    events = EventAccumulator(str(tmp_path / "events"))
+    events.Reload()
+    found = [(event.step, event.value) for event in events.Scalars("loss")]
     expected = [(line["step"], line["loss"]) for line in run.read_metrics()]
     assert [step for step, _ in found] == [step for step, _ in expected] == [4, 8]
     assert all(abs(a - b) < 1e-5 for (_, a), (_, b) in zip(found, expected, strict=True))

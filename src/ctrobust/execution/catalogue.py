@@ -29,7 +29,7 @@ def _methods() -> dict[str, str]:
 
 CATALOGUE: dict[str, Callable[[], dict[str, str]]] = {
     "attacks": _attacks,
-    "data": lambda: {name: _line(entry) for name, entry in data.DATASETS.items()},
+    "data": lambda: {row.name: row.description for row in data.available()},
     "losses": lambda: {
         name.replace("_", "-"): _line(getattr(losses, name)) for name in losses.__all__ if name != "LOSSES"
     },

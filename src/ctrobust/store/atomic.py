@@ -30,8 +30,8 @@ def write_atomic(path: Path, content: bytes) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of writes that a dead process did not end."""
-    for path in folder.rglob(".*.tmp"):
+    """Remove the temporary files of writes to `folder` that a dead process did not end."""
+    for path in folder.glob(".*.????????.tmp"):  # as mkstemp names them
         path.unlink(missing_ok=True)
 
 

@@ -72,7 +72,8 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / ".lock", blocking=False)
             with lock:
-                remove_leftovers(self.path)
+                for folder in (self.path, self.checkpoint_file.parent, self.path / "outcomes"):
+                    remove_leftovers(folder)
                 yield
         except Timeout:
             raise RunError(f"{self.path} is in use by another process") from None
@@ -85,6 +86,8 @@ class RunDirectory:
             return from_canonical(self.spec_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise RunError(f"{self.path} is no run directory: it has no spec.json") from None
+        except OSError as error:
+            raise RunError(f"cannot read {self.spec_file}: {error.strerror or error}") from None
         except (SpecError, UnicodeDecodeError) as error:
             raise RunError(f"{self.spec_file}: {error}") from None
 
@@ -111,7 +114,7 @@ class RunDirectory:
         if not self.metrics_file.exists():
             return []
         metrics = []
-        for line in self.metrics_file.read_text(encoding="utf-8").splitlines():
+        for line in self.metrics_file.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 metrics.append(json.loads(line))
             except ValueError:

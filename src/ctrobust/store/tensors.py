@@ -30,6 +30,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if _NOTE not in metadata:
             raise RunError(f"{path} was not written by ctrobust: its header has no {_NOTE!r} note")
         note: dict[str, Any] = json.loads(metadata[_NOTE])
+        if not isinstance(note, dict):
+            raise ValueError(f"its note is {note!r}")
     except FileNotFoundError:
         raise RunError(f"no file {path}") from None
     except (safetensors.SafetensorError, OSError, ValueError) as error:

@@ -12,7 +12,7 @@ from lightning_fabric import Fabric
 
 from ctrobust import data, draws
 from ctrobust.data import Dataset
-from ctrobust.errors import CtrobustError, RunError
+from ctrobust.errors import CtrobustError, InputError, RunError
 from ctrobust.evaluation import evaluate
 from ctrobust.regularizers import forget
 from ctrobust.specs import TrainSpec, differences, spec_hash
@@ -116,8 +116,9 @@ def _train(
         finally:
             forget(state.model)
         if main:
+            record = _record(state, test_set)
             weights.save(run.model_file, state.model, spec.model, train_set)
-            run.write_record(_record(state, test_set))
+            run.write_record(record)
         fabric.barrier()
         return run.read_record()
 
@@ -197,7 +198,7 @@ class _Epoch:
             "epoch": progress.epoch + 1,
             "step": progress.step,
             "loss": loss,
-            "lr": state.optimizer.param_groups[0]["lr"],
+            "lr": state.rate(progress.step - 1),
             "seconds": round(seconds, 3),
         }
         if state.ranks.first:
@@ -219,7 +220,10 @@ def _finite(value: float, step: int) -> float:
 
 def _record(state: Run, test_set: Dataset) -> dict[str, Any]:
     """What the run gave, and on what."""
-    outcome = evaluate(state.model.eval(), test_set)
+    try:
+        outcome = evaluate(state.model.eval(), test_set)
+    except InputError as error:
+        raise RunError(f"training diverged in its last steps: {error}; a smaller lr may help") from None
     return {
         "spec": spec_hash(state.spec),
         "data": {

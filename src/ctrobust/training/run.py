@@ -76,6 +76,16 @@ class Run:
         """Batches an epoch; the last may be smaller."""
         return -(-len(self.train) // self.spec.batch_size)
 
+    @property
+    def steps(self) -> int:
+        """Optimizer steps of the whole run."""
+        return self.spec.epochs * self.batches
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step of the epoch under way."""
+        spec = self.spec
+        return learning_rate(spec.schedule, spec.lr, step, self.steps, self.progress.epoch, spec.epochs)
+
     def batch(self, index: torch.Tensor) -> torch.Tensor:
         """Descend the losses of this process's part of a batch, and give the last one's sum over the part.
 
@@ -88,12 +98,10 @@ class Run:
         if spec.augment == "crop-flip":
             x = data.augment(x, part, draws.stream(spec.seed, "augment", progress.step))
         x, y, keys = fabric.to_device((x, y, part))
-        steps = spec.epochs * self.batches
-        tell(self.model, seed=spec.seed, step=progress.step, keys=keys, progress=progress.step / steps)
+        tell(self.model, seed=spec.seed, step=progress.step, keys=keys, progress=progress.step / self.steps)
         for loss in self.recipe(self.wrapped, x, y, keys):
-            rate = learning_rate(spec.schedule, spec.lr, progress.step, steps, progress.epoch, spec.epochs)
             for group in self.optimizer.param_groups:
-                group["lr"] = rate
+                group["lr"] = self.rate(progress.step)
             self.optimizer.zero_grad(set_to_none=True)
             fabric.backward(loss if weight == 1 else loss * weight)
             self.optimizer.step()

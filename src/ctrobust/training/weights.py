@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 
 from ctrobust import models
 from ctrobust.data import Dataset
@@ -64,6 +63,6 @@ def load(path: Path | str) -> Classifier:
         spec = ModelSpec.model_validate(note["model"])
         model = build(spec, note["in_channels"], note["num_classes"])
         model.load_state_dict(tensors)
-    except (KeyError, TypeError, ValidationError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise RunError(f"{file} holds no network that this version can build: {error}") from None
     return model.eval()

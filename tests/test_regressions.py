@@ -1,0 +1,126 @@
+"""What once went wrong with runs, their files and the splitting of networks, and must not again."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+from ctrobust import data
+from ctrobust.errors import InputError, RunError, SpecError
+from ctrobust.models import split
+from ctrobust.regularizers import Dropout
+from ctrobust.specs import ModelSpec, from_canonical, train_spec
+from ctrobust.store import RunDirectory, read_arrays, read_tensors, write_arrays, write_tensors
+from ctrobust.training import Interrupted, Saving, load, train, weights
+
+X = torch.rand(4, 1, 28, 28)
+SPEC = train_spec({"limit": 80, "batch_size": 32, "epochs": 2, "lr": 0.1, "model": {"width": 8}, "method": "mdl"})
+
+
+def after(batches: int) -> Callable[[], bool]:
+    answers = iter([False] * (batches - 1) + [True])
+    return lambda: next(answers)
+
+
+def test_stopped_at_the_end_of_an_epoch_the_metrics_are_the_same(tmp_path: Path) -> None:
+    whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
+    train(SPEC, whole)
+    with pytest.raises(Interrupted):
+        train(SPEC, parts, saving=Saving(stop=after(3)))
+    train(SPEC, parts, resume=True)
+    assert [line["lr"] for line in parts.read_metrics()] == [line["lr"] for line in whole.read_metrics()]
+
+
+@pytest.mark.parametrize("lr", [1e30, 1e38])
+def test_a_run_that_diverges_in_its_last_step_leaves_no_weights(tmp_path: Path, lr: float) -> None:
+    fields = {"limit": 32, "batch_size": 32, "epochs": 1, "lr": lr, "schedule": {"name": "multistep"}}
+    run = RunDirectory(tmp_path / "run")
+    with pytest.raises(RunError, match="training diverged"):
+        train(train_spec({**fields, "model": {"width": 4}}), run)
+    assert not run.model_file.exists()
+
+
+def test_another_schema_is_named_before_its_unknown_keys() -> None:
+    with pytest.raises(SpecError, match="a spec of schema 2, kind TrainSpec"):
+        from_canonical('{"kind":"TrainSpec","schema":2,"future":1}')
+
+
+@pytest.mark.parametrize("fields", [{"method": ["mdl"]}, {"seed": 2**70}, {"seed": -(2**63) - 1}])
+def test_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(SpecError, match=f"{next(iter(fields))} = "):
+        train_spec(fields)
+
+
+def test_a_file_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunError, match=r"cannot read .*spec\.json: Not a directory"):
+        RunDirectory(tmp_path / "file").read_spec()
+
+
+def test_temporary_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    others = [tmp_path / "run" / "project" / ".notes.tmp", tmp_path / "run" / ".draft.tmp"]
+    others[0].parent.mkdir(parents=True)
+    for path in others:
+        path.write_text("x")
+    with RunDirectory(tmp_path / "run").locked():
+        assert all(path.exists() for path in others)
+
+
+def test_metrics_cut_off_by_garbage_are_read_up_to_it(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.add_metrics({"epoch": 1})
+    with run.metrics_file.open("ab") as file:
+        file.write(b"\xff\xfe")
+    assert run.read_metrics() == [{"epoch": 1}]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
+def test_a_file_cut_off_is_refused(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "a.npz"
+    write_arrays(path, {"a": np.random.default_rng(0).random(1000)})
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(RunError, match=r"a\.npz is damaged: .*; remove it to have it made again"):
+        read_arrays(path)
+
+
+def test_a_note_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    safetensors.torch.save_file({"w": torch.zeros(1)}, path, {"ctrobust": "[]"})
+    with pytest.raises(RunError, match="is not a whole safetensors file"):
+        read_tensors(path)
+
+
+@pytest.mark.parametrize(("key", "value"), [("num_classes", 1), ("in_channels", 0)])
+def test_a_note_with_impossible_counts_is_refused(tmp_path: Path, key: str, value: int) -> None:
+    path, spec = tmp_path / "model.safetensors", ModelSpec(width=8)
+    weights.save(path, weights.build(spec, 1, 10), spec, data.load("digits", "train"))
+    tensors, note = read_tensors(path)
+    write_tensors(path, tensors, {**note, key: value})
+    with pytest.raises(RunError, match="holds no network that this version can build"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("net", "head"),
+    [
+        (nn.Sequential(nn.Sequential(nn.Flatten(), nn.Linear(784, 32)), nn.Linear(32, 10)), "0.1"),
+        (nn.Sequential(nn.Flatten(), nn.Sequential(nn.Linear(784, 784), nn.ReLU()), nn.Linear(784, 10)), "1.0"),
+    ],
+)
+def test_more_layers_whose_shapes_do_not_fit_are_refused(net: nn.Module, head: str) -> None:
+    with pytest.raises(InputError, match=f"does more after '{head}'"):
+        split(net, head, example=X)
+
+
+def test_a_frozen_part_stays_in_eval_mode() -> None:
+    norm = nn.BatchNorm2d(4).eval()
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), norm, nn.Flatten(), nn.Linear(4 * 26 * 26, 10))
+    model = split(net, "3", example=X, noise=Dropout())
+    modes = {name: part.training for name, part in model.named_modules()}
+    assert not modes.pop("body.1")
+    assert set(modes.values()) == {True}
