@@ -50,6 +50,8 @@ def test_data_list_and_check(
     code, out, _ = said(capfd, monkeypatch, "data", "list")
     assert code == 0
     assert all(name in out for name in ("digits", "cifar10", "cifar100", "fashion-mnist", "folder", "npz"))
+    (digits,) = [line for line in out.splitlines() if line.strip().startswith("digits")]
+    assert digits.split()[-2:] == ["embedded", "yes"]
     code, out, _ = said(capfd, monkeypatch, "data", "check", "digits")
     assert code == 0
     assert out.startswith("ok: ")

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import safetensors.torch
 import torch
@@ -14,7 +13,7 @@ from ctrobust.errors import InputError, RunError, SpecError
 from ctrobust.models import split
 from ctrobust.regularizers import Dropout
 from ctrobust.specs import ModelSpec, from_canonical, train_spec
-from ctrobust.store import RunDirectory, read_arrays, read_tensors, write_arrays, write_tensors
+from ctrobust.store import RunDirectory, read_tensors, write_tensors
 from ctrobust.training import Interrupted, Saving, load, train, weights
 
 X = torch.rand(4, 1, 28, 28)
@@ -76,16 +75,6 @@ def test_metrics_cut_off_by_garbage_are_read_up_to_it(tmp_path: Path) -> None:
     with run.metrics_file.open("ab") as file:
         file.write(b"\xff\xfe")
     assert run.read_metrics() == [{"epoch": 1}]
-
-
-@pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
-def test_a_file_cut_off_is_refused(tmp_path: Path, share: float) -> None:
-    path = tmp_path / "a.npz"
-    write_arrays(path, {"a": np.random.default_rng(0).random(1000)})
-    content = path.read_bytes()
-    path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(RunError, match=r"a\.npz is damaged: .*; remove it to have it made again"):
-        read_arrays(path)
 
 
 def test_a_note_that_is_no_object_is_refused(tmp_path: Path) -> None:

@@ -225,7 +225,8 @@ def data_table(rows: "Sequence[Row]") -> None:
         table.add_column(name, overflow="fold")
     words = {True: "yes", False: "unverified", None: ""}
     for row in rows:
-        table.add_row(row.name, escape(row.description), escape(str(row.place or "not found")), words[row.verified])
+        found = str(row.place) if row.place else "embedded" if row.splits else "" if ":" in row.name else "not found"
+        table.add_row(row.name, escape(row.description), escape(found), words[row.verified])
     tables().print(table)
 
 
