@@ -1,9 +1,10 @@
-# Everything runs in .venv, which the first command makes; .peers holds what tests and benchmarks compare with.
+# Everything runs in .venv, which the first command makes; .peers holds what tests compare with, .peers-benchmark what
+# only benchmarks do.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint types unit torture benchmark clean
+.PHONY: demo test lint types unit torture benchmark strength clean
 
 demo: .venv/.done
 	$(BIN)/ctrobust demo
@@ -25,8 +26,13 @@ torture: .venv/.done
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture.py
 
 # On an idle machine; Fashion-MNIST's part needs the data: benchmarks/training.py fashion --data-root DIR
-benchmark: .venv/.done
+benchmark: .venv/.done .peers/.done .peers-benchmark/.done
 	$(BIN)/python benchmarks/training.py speed | tee benchmarks/output/training-speed.txt
+	$(BIN)/python benchmarks/attacks.py | tee benchmarks/output/attacks.txt
+
+# More than an hour; needs MNIST: make strength DATA=DIR
+strength: .venv/.done .peers/.done
+	$(BIN)/python -m benchmarks.strength --data-root $(DATA) | tee benchmarks/output/strength.txt
 
 .venv/.done: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -36,7 +42,13 @@ benchmark: .venv/.done
 .peers/.done: .venv/.done requirements-peers.txt
 	rm -rf .peers
 	$(BIN)/pip install --quiet --no-deps --target .peers --requirement requirements-peers.txt
+	rm -rf .peers/pyautoattack/examples  # 45 MB of weights
+	touch $@
+
+.peers-benchmark/.done: .venv/.done requirements-peers-benchmark.txt
+	rm -rf .peers-benchmark
+	$(BIN)/pip install --quiet --no-deps --target .peers-benchmark --requirement requirements-peers-benchmark.txt
 	touch $@
 
 clean:
-	rm -rf .venv .peers .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build
+	rm -rf .venv .peers .peers-benchmark .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build

@@ -1,149 +1,133 @@
-"""Figures of training: the cost of MDL, the speed of our step, and whether MDL does what it says.
+"""Figures of training: the cost of MDL, the speed of our step, and whether the methods do what they say.
 
-    python benchmarks/training.py speed                      a few minutes, on an idle machine
-    python benchmarks/training.py fashion --data-root DIR    nine runs of three epochs on Fashion-MNIST; resumable
+On an idle machine, a few minutes each:
+    python benchmarks/training.py speed       mnistnet: MDL, multi-sample dropout and the plain loop beside dropout
+    python benchmarks/training.py vgg16       VGG16 at full width: MDL beside dropout
+    python benchmarks/training.py resnet18    ResNet18 of width 16: the plain loop beside ours
+    python benchmarks/training.py ranks       mnistnet: one process of one thread beside two that share its batches
+    python benchmarks/training.py augment     crop and flip: image by image beside whole batches
+Longer, resumable, on any machine:
+    python benchmarks/training.py fashion --data-root DIR    nine runs of three epochs on Fashion-MNIST
+    python benchmarks/training.py rows --data-root DIR       one epoch on CIFAR-10 for each row of tables 1 and 2
 
 Times are ratios inside one run: contenders take turns, the median and the quartiles of the turns' ratios are printed.
 Each contender is a process of its own, with the same threads, float32 and batch size.
 """
 
 import argparse
-import concurrent.futures
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
-from ctrobust import data, draws, losses
-from ctrobust.data import Dataset
-from ctrobust.regularizers import tell
-from ctrobust.specs import TrainSpec, train_spec
-from ctrobust.store import RunDirectory
-from ctrobust.training import Run, keep_freed_memory, load, train
-
-BATCH, STEPS, ROUNDS = 128, 8, 25
-OURS = {"dropout": "dropout", "multi-sample dropout": "multi-sample-dropout", "MDL": "mdl"}
+import learning
+from ctrobust import data, draws
+from ctrobust.data.augment import moves
+from ctrobust.training import keep_freed_memory
+from training_contenders import BATCH, SETTINGS, Entry, Setting, contenders, our_run, our_step
 
 
-def synthetic() -> Dataset:
-    """As many images as two hundred batches, of Fashion-MNIST's shape."""
-    count = 200 * BATCH
-    images = (draws.uniform(torch.arange(count), 1, (1, 28, 28)) * 256).to(torch.uint8)
-    labels = draws.words(torch.arange(count), 2, 1)[:, 0].remainder(10)
-    classes = tuple("0123456789")
-    return Dataset("synthetic", "train", images, labels, classes, mean=(0.286,), std=(0.353,), verified=False)
+@dataclass(frozen=True)
+class Ratio:
+    """A contender's time over the reference's, and what it should be."""
+
+    text: str
+    contender: str
+    wanted: str
 
 
-def our_run(method: str) -> Run:
-    run = Run.begin(train_spec({"method": method, "batch_size": BATCH, "epochs": 100}), synthetic())
-    run.model.train()
-    return run
+@dataclass(frozen=True)
+class Table:
+    """Contenders beside a reference, which has a turn before each of theirs."""
+
+    setting: str
+    reference: Entry
+    others: tuple[Entry, ...]
+    ratios: tuple[Ratio, ...]
+    steps: int
+    rounds: int
 
 
-def our_step(method: str) -> Callable[[], None]:
-    """What `ctrobust train` does for a batch, in a process set up as the command sets it up."""
-    keep_freed_memory()
-    run = our_run(method)
-    batches = data.epoch_batches(draws.permutation(len(run.train), 0), BATCH)
-    total = torch.zeros((), dtype=torch.float64)
-
-    def step() -> None:
-        index = batches[run.progress.step % len(batches)]
-        total.add_(run.batch(index) * len(index))
-
-    return step
-
-
-def plain_step() -> Callable[[], None]:
-    from plain_loop import PlainLoop
-
-    made = synthetic()
-    return PlainLoop(made.images, made.labels, BATCH).step
-
-
-def contend(name: str, threads: int) -> None:
-    """A contender: makes so many steps for each line it reads, and answers with the seconds they took."""
-    torch.set_num_threads(threads)
-    step = plain_step() if name == "plain" else our_step(name)
-    for _ in range(10):
-        step()
-    print("ready", flush=True)
-    for line in sys.stdin:
-        step()  # not timed: the contender before may still hold the caches, and its idle threads a core
-        begun = time.perf_counter()
-        for _ in range(int(line)):
-            step()
-        print(time.perf_counter() - begun, flush=True)
-
-
-class Contender:
-    def __init__(self, name: str, threads: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "contend", "--name", name, "--threads", str(threads)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.answer()
-
-    def answer(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
-
-    def turn(self) -> float:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{STEPS}\n")
-        self.process.stdin.flush()
-        return float(self.answer()) / STEPS
-
-    def end(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(60)
+def tables(threads: int) -> dict[str, Table]:
+    plain = Entry("plain loop", "plain", threads=threads)
+    dropout, samples, mdl = (
+        Entry(f"ctrobust {method}", method, threads=threads) for method in ("dropout", "multi-sample-dropout", "mdl")
+    )
+    one, two = (Entry(f"ctrobust dropout, {ranks} x 1 thread", "dropout", ranks, threads=1) for ranks in (1, 2))
+    faster = Ratio("throughput, ctrobust / plain loop", plain.label, ">= 1.15")
+    return {
+        "speed": Table(
+            "mnistnet", dropout, (plain, samples, mdl),
+            (
+                Ratio("multi-sample dropout / dropout", samples.label, "<= 1.06"),
+                Ratio("MDL / dropout", mdl.label, "<= 1.08 (the paper: 2.13)"),
+                faster,
+            ),
+            steps=8, rounds=25,
+        ),
+        "vgg16": Table(
+            "vgg16", dropout, (mdl,), (Ratio("MDL / dropout", mdl.label, "<= 1.05"),), steps=1, rounds=10
+        ),
+        "resnet18": Table("resnet18", dropout, (plain,), (faster,), steps=4, rounds=25),
+        "ranks": Table(
+            "mnistnet", two, (one,), (Ratio("images a second, 2 processes / 1", one.label, ">= 1.6"),),
+            steps=8, rounds=15,
+        ),
+    }  # fmt: skip
 
 
 def quartiles(values: list[float]) -> str:
-    low, median, high = statistics.quantiles(values, n=4, method="inclusive")
+    low, median, high = statistics.quantiles(values * 2 if len(values) == 1 else values, n=4, method="inclusive")
     return f"{median:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def speed(threads: int) -> None:
-    print(f"# mnistnet, batch {BATCH}, float32, {threads} threads, torch {torch.__version__}")
-    print(f"# {ROUNDS} rounds; a turn is {STEPS} steps; each contender beside a turn of dropout; median [quartiles]\n")
-    names = ["plain", *OURS.values()]
-    contenders = {name: Contender(name, threads) for name in names}
-    times: dict[str, list[float]] = {name: [] for name in names}
-    beside: dict[str, list[float]] = {name: [] for name in names}  # over dropout's turn just before
-    for _ in range(ROUNDS):
-        for name in (name for name in names if name != "dropout"):
-            times["dropout"].append(contenders["dropout"].turn())
-            times[name].append(contenders[name].turn())
-            beside[name].append(times[name][-1] / times["dropout"][-1])
-    for contender in contenders.values():
-        contender.end()
-    for name in names:
-        label = "plain loop" if name == "plain" else f"ctrobust {name}"
-        print(f"{label:32} {quartiles([1000 * value for value in times[name]])} ms a step")
-
-    print(f"\n{'multi-sample dropout / dropout':40} {quartiles(beside['multi-sample-dropout'])}  wanted <= 1.06")
-    print(f"{'MDL / dropout':40} {quartiles(beside['mdl'])}  wanted <= 1.08 (the paper: 2.13)")
-    print(f"{'throughput, ctrobust / plain loop':40} {quartiles(beside['plain'])}  wanted >= 1.15")
-    saved = {name: saved_bytes(name) for name in OURS.values()}
-    for name in ("multi-sample-dropout", "mdl"):
-        ratio = saved[name] / saved["dropout"]
-        label = f"bytes saved for backward, {name}"
-        print(f"{label:50} {ratio:.3f}  of {saved['dropout'] / 2**20:.2f} MiB, wanted <= 1.15")
-    profile("dropout", threads)
-    profile("mdl", threads)
+def measure(table: Table, rounds: int) -> None:
+    """Let them take turns, and print what each took and the ratios."""
+    setting, reference, entries = SETTINGS[table.setting], table.reference, (table.reference, *table.others)
+    threads = " and ".join(map(str, sorted({entry.threads for entry in entries})))
+    images = "x".join(map(str, setting.shape))
+    moved = ", crop and flip" if setting.augment == "crop-flip" else ""
+    print(f"# {setting.model} of width {setting.width}, images of {images}{moved}, batch {BATCH}, float32")
+    print(f"# threads a process {threads}, torch {torch.__version__}")
+    print(
+        f"# rounds {rounds}; steps a turn {table.steps}; each beside a turn of {reference.label}; median [quartiles]\n"
+    )
+    times: dict[str, list[float]] = {entry.label: [] for entry in entries}
+    beside: dict[str, list[float]] = {entry.label: [] for entry in table.others}  # over the reference's turn before
+    with contenders(table.setting, entries) as ready:
+        for _ in range(rounds):
+            for entry in table.others:
+                times[reference.label].append(ready[reference.label].turn(table.steps))
+                times[entry.label].append(ready[entry.label].turn(table.steps))
+                beside[entry.label].append(times[entry.label][-1] / times[reference.label][-1])
+    for label, values in times.items():
+        rate = f"{BATCH / statistics.median(values):,.0f} images a second"
+        print(f"{label:36} {quartiles([1000 * value for value in values])} ms a step, {rate}")
+    print()
+    for ratio in table.ratios:
+        print(f"{ratio.text:40} {quartiles(beside[ratio.contender])}  wanted {ratio.wanted}")
 
 
-def saved_bytes(method: str) -> int:
+def more_of_speed(threads: int) -> None:
+    """What a step of mnistnet keeps, and where its time goes."""
+    setting = SETTINGS["mnistnet"]
+    dropout = saved_bytes(setting, "dropout")
+    for method in ("multi-sample-dropout", "mdl"):
+        label = f"bytes saved for backward, {method}"
+        ratio = saved_bytes(setting, method) / dropout
+        print(f"{label:50} {ratio:.3f}  of {dropout / 2**20:.2f} MiB, wanted <= 1.15")
+    for method in ("dropout", "mdl"):
+        profile(setting, method, threads)
+
+
+def saved_bytes(setting: Setting, method: str) -> int:
     """What autograd keeps of a step, each storage once, without the parameters."""
-    run = our_run(method)
+    run = our_run(setting, method)
     own = {parameter.untyped_storage().data_ptr() for parameter in run.model.parameters()}
     kept: dict[int, int] = {}
     alive = []
@@ -171,10 +155,11 @@ PARTS = {
 }
 
 
-def profile(method: str, threads: int) -> None:
+def profile(setting: Setting, method: str, threads: int) -> None:
     """Where the time of our step goes, by the profiler of torch."""
     torch.set_num_threads(threads)
-    step = our_step(method)
+    keep_freed_memory()
+    step = our_step(our_run(setting, method))
     for _ in range(5):
         step()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiled:
@@ -192,73 +177,77 @@ def profile(method: str, threads: int) -> None:
         print(f"  {part:42} {100 * value / total:5.1f}%")
 
 
-def fashion(root: Path | None, out: Path, jobs: int, threads: int) -> None:
-    """Three epochs, three seeds: accuracy, and how alike the wrong categories of the sub-networks are."""
-    specs = {
-        (method, seed): train_spec({"method": method, "data": "fashion-mnist", "epochs": 3, "lr": 0.05, "seed": seed})
-        for seed in range(3)
-        for method in OURS.values()
-    }
-    with concurrent.futures.ProcessPoolExecutor(jobs) as pool:
-        found = dict(
-            zip(
-                specs,
-                pool.map(
-                    fashion_run,
-                    *zip(*[(s, out / f"{m}-{i}", root, threads) for (m, i), s in specs.items()], strict=True),
-                ),
-                strict=True,
-            )
-        )
-    print("# Fashion-MNIST, mnistnet, 3 epochs, cyclic, peak rate 0.05, batch 128; seeds 0, 1, 2")
-    print("# similarity: mean pairwise cosine of the wrong vectors of 4 sub-networks over the 10,000 test images\n")
-    means = {}
-    for label, method in OURS.items():
-        rows = [found[method, seed] for seed in range(3)]
-        means[method] = [statistics.mean(column) for column in zip(*rows, strict=True)]
-        each = "  ".join(f"{100 * accuracy:.2f}" for accuracy, _ in rows)
-        alike = "  ".join(f"{value:.4f}" for _, value in rows)
-        print(f"{label:22} accuracy {each}  mean {100 * means[method][0]:.2f}%   similarity {alike}")
-    print(f"\ndropout's mean accuracy {100 * means['dropout'][0]:.2f}%, wanted >= 88%")
-    print(
-        f"similarity, MDL / multi-sample dropout: {means['mdl'][1] / means['multi-sample-dropout'][1]:.3f}, wanted < 1"
-    )
-
-
-def fashion_run(spec: TrainSpec, path: Path, root: Path | None, threads: int) -> tuple[float, float]:
-    torch.set_num_threads(threads)
+def augment(rounds: int) -> None:
+    """A batch of CIFAR's shape, as bytes: one call beside a loop over its images, with torch's draws or with ours."""
+    torch.set_num_threads(1)
     keep_freed_memory()
-    record = train(spec, RunDirectory(path), data_root=root, resume=True)
-    return record["results"]["accuracy"], similarity(path, data.load(spec.data, "test", root))
+    x = SETTINGS["resnet18"].dataset().images[:BATCH].clone()
+    keys, stream = torch.arange(BATCH), draws.stream(0, "augment")
+
+    def one_by_one(draw: Callable[[int], tuple[int, int, bool]]) -> Tensor:
+        return torch.stack([crop_flip(image, *draw(number)) for number, image in enumerate(x)])
+
+    def keyed(number: int) -> tuple[int, int, bool]:
+        down, right, flip = moves(keys[number : number + 1], stream, 4, True)
+        return int(down[0]), int(right[0]), bool(flip[0])
+
+    assert torch.equal(one_by_one(keyed), data.augment(x, keys, stream))
+    contending: dict[str, tuple[Callable[[], Tensor], int]] = {
+        "a batch at once": (lambda: data.augment(x, keys, stream), 20),
+        "image by image, torch's draws": (lambda: one_by_one(by_torch), 1),
+        "image by image, keyed draws": (lambda: one_by_one(keyed), 1),
+    }
+    print(f"# pad 4, crop and flip of {BATCH} images of 3x32x32, uint8, 1 thread, torch {torch.__version__}")
+    print(f"# rounds {rounds}, in each of which all have a turn; median [quartiles]\n")
+    times: dict[str, list[float]] = {label: [] for label in contending}
+    for _ in range(rounds):
+        for label, (run, repeats) in contending.items():
+            run()
+            begun = time.perf_counter()
+            for _ in range(repeats):
+                run()
+            times[label].append((time.perf_counter() - begun) / repeats)
+    for label, values in times.items():
+        print(f"{label:32} {quartiles([1000 * value for value in values])} ms a batch")
+    print()
+    batch, *loops = times
+    for label in loops:
+        ratios = [slow / fast for slow, fast in zip(times[label], times[batch], strict=True)]
+        print(f"{label + ' / a batch at once':50} {quartiles(ratios)}  wanted >= 20")
 
 
-def similarity(path: Path, test: Dataset) -> float:
-    """Mean pairwise cosine of the wrong vectors of 4 sub-networks, over a data set."""
-    model = load(path).train()
-    total = 0.0
-    for index in data.epoch_batches(torch.arange(len(test)), 500):
-        x, y = data.gather(test, index)
-        tell(model, seed=0, step=0, keys=index, progress=1.0)
-        with torch.no_grad():
-            total += losses.wrong_similarity(model.sample_logits(x, 4), y, "cosine").sum().item()
-    return total / len(test)
+def by_torch(_: int) -> tuple[int, int, bool]:
+    """As torchvision's RandomCrop and RandomHorizontalFlip draw."""
+    down, right = int(torch.randint(9, (1,)).item()), int(torch.randint(9, (1,)).item())
+    return down, right, bool(torch.rand(1) < 0.5)
+
+
+def crop_flip(image: Tensor, down: int, right: int, flip: bool) -> Tensor:
+    padded = pad(image.flip(2) if flip else image, (4,) * 4)
+    return padded[:, down : down + image.shape[1], right : right + image.shape[2]]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "fashion", "contend"])
+    parser.add_argument("what", choices=[*tables(1), "augment", "fashion", "rows"])
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--name", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, help="turns of each contender")
     parser.add_argument("--data-root", type=Path)
-    parser.add_argument("--out", type=Path, default=Path("runs/benchmark"), help="run directories of fashion")
-    parser.add_argument("--jobs", type=int, default=2, help="processes of fashion, each with --threads threads")
+    parser.add_argument("--out", type=Path, default=Path("runs/benchmark"), help="what fashion and rows resume from")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of fashion and rows, each of --threads threads")
+    parser.add_argument("--limit", type=int, help="training images of rows")
     options = parser.parse_args()
-    if options.what == "speed":
-        speed(options.threads)
-    elif options.what == "contend":
-        contend(options.name, options.threads)
+    known = tables(options.threads)
+    if options.what in known:
+        measure(known[options.what], options.rounds or known[options.what].rounds)
+        if options.what == "speed":
+            more_of_speed(options.threads)
+    elif options.what == "augment":
+        augment(options.rounds or 50)
+    elif options.what == "fashion":
+        learning.fashion(options.data_root, options.out, options.jobs, options.threads)
     else:
-        fashion(options.data_root, options.out, options.jobs, options.threads)
+        learning.rows(options.data_root, options.out, options.jobs, options.threads, options.limit)
 
 
 if __name__ == "__main__":

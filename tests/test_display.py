@@ -1,4 +1,4 @@
-"""What is printed where there is no terminal; test_cli shows what a terminal gets."""
+"""What is printed where there is no terminal; tests/cli shows what a terminal gets."""
 
 import itertools
 import json
@@ -58,6 +58,21 @@ def test_a_run_prints_a_line_an_epoch(capsys: pytest.CaptureFixture[str]) -> Non
     assert err == "train runs/[a]: epoch 1 loss 2.2500 lr 0.01 3.1 s\n"
 
 
+def test_the_line_of_an_epoch_says_what_was_measured_and_that_it_collapsed(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = {"epoch": 3, "loss": 1.5, "lr": 0.2, "seconds": 3.14, "watched_accuracy": 0.0312, "collapsed": True}
+    more = {"validation_accuracy": 0.8, "validation_robust_accuracy": 0.4}
+    with display.TrainingBar("train runs/a") as bar:
+        bar.epoch({**metrics, **more})
+        bar.step(4, 8, 3, 1.4)
+        bar.epoch({**metrics, "epoch": 4, "collapsed": False})
+    assert bar.bar.tasks[0].fields["note"] == "epoch 4 loss 1.4000 [bold red]COLLAPSED in epoch 3[/]"
+    assert capsys.readouterr().err.splitlines() == [
+        "train runs/a: epoch 3 loss 1.5000 lr 0.2 PGD-5 on a training batch 3.1% validation 80.0% PGD-10 40.0% 3.1 s "
+        "COLLAPSED in epoch 3",
+        "train runs/a: epoch 4 loss 1.5000 lr 0.2 PGD-5 on a training batch 3.1% 3.1 s",
+    ]
+
+
 def test_an_attack_prints_a_line_every_ten_seconds_and_at_the_end(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,13 +80,13 @@ def test_an_attack_prints_a_line_every_ten_seconds_and_at_the_end(
     monkeypatch.setattr(display, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with display.attack_bar("evaluate runs/[a]") as watch:
         for done in range(1, 9):
-            watch(done, 8)
+            watch(done, 8, "pgd [b]")
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
-    assert lines[-1] == "evaluate runs/[a]: 8 of 8 examples"
+    assert lines[-1] == "evaluate runs/[a]: 100% pgd [b]"
     assert len(lines) == 2
-    assert lines[0].endswith(" of 8 examples")
+    assert lines[0].endswith("% pgd [b]")
 
 
 def test_the_table_of_an_evaluation(capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,6 +160,26 @@ def test_the_summary_of_a_run(capsys: pytest.CaptureFixture[str], verified: bool
     assert err == ""
     assert out.startswith(f"{shown} training images, 2 epochs in 3.5 s\n")
     assert "test accuracy 100.0% [91.2, 100.0] of 1,234; wrong categories below 0.3333: " in out
+
+
+def test_the_summary_names_a_collapse_and_the_best_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+    record: dict[str, Any] = {
+        "data": {"name": "dots", "train": 40, "test": 1234, "verified": True},
+        "results": rows()[0].evaluation.summary(),
+        "seconds_per_epoch": [1.5, 2.0],
+        "collapses": [{"epoch": 7, "before": 0.445, "after": 0.016}],
+        "returned_to_epoch": 6,
+        "validation": {
+            "count": 1000,
+            "best": {"epoch": 5, "validation_accuracy": 0.8, "validation_robust_accuracy": 0.451},
+        },
+    }
+    display.training_summary(Path("runs/[a]"), record)
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "collapsed in epoch 7: accuracy of a training batch under PGD-5 fell from 44.5% to 1.6%",
+        "ended there; the weights are those of epoch 6",
+        "best epoch on 1,000 held-out images: 5, 45.1% under PGD-10, in runs/[a]/checkpoint/best.safetensors",
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -14,10 +14,15 @@ from ctrobust.errors import SpecError
 from ctrobust.specs import (
     CUSTOMARY,
     METHODS,
+    RECIPES,
     EvaluationSpec,
+    FastSpec,
+    FreeSpec,
+    MadrySpec,
     ModelSpec,
     NaturalSpec,
     ScheduleSpec,
+    TradesSpec,
     TrainSpec,
     canonical,
     differences,
@@ -46,6 +51,28 @@ GOLDEN: list[tuple[BaseModel, str]] = [
             seed=7,
         ),
         "d2516d84255976fe",
+    ),
+    *(
+        (train_spec({"data": "cifar10", "model": {"width": 16}, "epochs": epochs, "recipe": recipe}), expected)
+        for recipe, epochs, expected in (
+            ({"name": "fast", "gamma": 0.0}, 10, "0ecf410745861b53"),
+            ({"name": "fast", "gamma": 2.0}, 10, "7fcecd0d212f48f8"),
+            ({"name": "madry", "gamma": 3.0}, 5, "dc936a4af04cbf90"),
+            ({"name": "free", "gamma": 1.0}, 2, "92d98c8d1441f625"),
+            ({"name": "trades", "gamma": 3.0, "beta": 6.0}, 3, "5e90a9cf33b06786"),
+        )
+    ),
+    (
+        train_spec({"data": "cifar10", "recipe": {"name": "free", "gamma": 1.0}, "schedule": {"name": "multistep"}}),
+        "fa18eaeab53b5a9a",
+    ),
+    (
+        TrainSpec(recipe=TradesSpec(name="trades", beta=1.0, std_at="clean", gamma=2.0, gamma_in="attack")),
+        "9c158680039acc1f",
+    ),
+    (
+        TrainSpec(recipe=FastSpec(name="fast", loss="std"), ema=0.999, validation=1000, stop_on_collapse=True),
+        "16d9fcb426f63ef6",
     ),
     (EvaluationSpec(data="digits", attack="pgd:eps=8/255", weights="ab" * 32), "2fe98c390f55a9c2"),
     (
@@ -114,7 +141,27 @@ def test_every_field_counts() -> None:
         {"schedule": {"milestones": [0.5]}},
         {"schedule": {"factor": 0.2}},
         {"schedule": {"warmup": True}},
+        {"ema": 0.9},
+        {"validation": 10},
     ]
+    adversarial: list[dict[str, Any]] = [
+        {},
+        {"eps": 0.1},
+        {"step_size": 0.1},
+        {"gamma": 1.0},
+        {"gamma": 1.0, "gamma_in": "attack"},
+        {"gamma": 1.0, "gamma_in": "descent"},
+        {"loss": "std"},
+    ]
+    own: dict[str, list[dict[str, Any]]] = {
+        "fast": [],
+        "madry": [{"steps": 3}],
+        "free": [{"replays": 3}],
+        "trades": [{"steps": 3}, {"beta": 1.0}, {"std_at": "clean"}],
+    }
+    recipes = [{"name": name, **change} for name, more in own.items() for change in adversarial + more]
+    hashes = {spec_hash(TrainSpec.model_validate({"recipe": recipe})) for recipe in recipes}
+    assert len(hashes) == len(recipes) == 33
     assert len({spec_hash(TrainSpec.model_validate(merge(base, change))) for change in changes}) == len(changes)
 
 
@@ -161,6 +208,42 @@ def test_every_field_counts() -> None:
         ({"schedule": {"warmup": 1}}, ["schedule.warmup = 1", "valid boolean"]),
         ({"schedule": {"milestones": 0.5}}, ["schedule.milestones = 0.5", "valid tuple"]),
         ({"schedule": {"milestones": ["0.5"]}}, ["schedule.milestones.0 = '0.5'", "valid number"]),
+        # recipes
+        ({"recipe": {"name": "fst"}}, ["recipe.name = 'fst' is unknown; allowed: natural, fast, madry, free, trades"]),
+        ({"recipe": {"name": ["fast"]}}, ["recipe.name = \"['fast']\" is unknown; allowed: natural"]),
+        ({"recipe": 3}, ["recipe = 3", "valid dictionary"]),
+        (
+            {"recipe": {"name": "fast", "beta": 2.0}},
+            ["unknown key recipe.beta of recipe fast (it belongs to trades); allowed: loss, eps, step_size, gamma"],
+        ),
+        ({"recipe": {"name": "madry", "rho": 1.0}}, ["unknown key recipe.rho of recipe madry (it belongs to natural)"]),
+        (
+            {"recipe": {"gamma": 1.0}},
+            ["unknown key recipe.gamma of recipe natural (it belongs to fast, madry, free, trades)"],
+        ),
+        (
+            {"recipe": {"name": "free", "steps": 3}},
+            ["unknown key recipe.steps of recipe free (it belongs to madry, trades)"],
+        ),
+        ({"recipe": {"name": "fast", "colour": 1}}, ["unknown key recipe.colour of recipe fast; allowed: loss"]),
+        ({"recipe": {"name": "fast", "eps": 8}}, ["recipe.eps = 8", "less than or equal to 1"]),
+        ({"recipe": {"name": "fast", "eps": "8 of 255"}}, ["recipe.eps = '8 of 255'", "valid number"]),
+        ({"recipe": {"name": "fast", "eps": "1/0"}}, ["recipe.eps = '1/0'", "valid number"]),
+        ({"recipe": {"name": "fast", "step_size": 0.0}}, ["recipe.step_size = 0.0", "greater than 0"]),
+        ({"recipe": {"name": "fast", "gamma": -1.0}}, ["recipe.gamma = -1.0", "greater than or equal to 0"]),
+        ({"recipe": {"name": "fast", "loss": "skl"}}, ["recipe.loss = 'skl'", "'sce' or 'std'"]),
+        ({"recipe": {"name": "trades", "loss": "sce"}}, ["recipe.loss = 'sce'", "'skl' or 'std'"]),
+        ({"recipe": {"name": "trades", "std_at": "y"}}, ["recipe.std_at = 'y'", "'adv' or 'clean'"]),
+        ({"recipe": {"name": "free", "replays": 0}}, ["recipe.replays = 0", "greater than or equal to 1"]),
+        ({"recipe": {"name": "fast", "gamma_in": "attack"}}, ["gamma_in = 'attack' needs gamma > 0"]),
+        ({"recipe": {"name": "fast", "loss": "std", "gamma": 2.0}}, ["gamma = 2 has no part in loss = 'std'"]),
+        (
+            {"recipe": {"name": "fast"}, "method": "dropout"},
+            ["method = 'dropout' is one of natural training and cannot be joined with recipe fast"],
+        ),
+        ({"stop_on_collapse": True}, ["stop_on_collapse is for adversarial recipes"]),
+        ({"ema": 1.0}, ["ema = 1.0", "less than 1"]),
+        ({"validation": -1}, ["validation = -1", "greater than or equal to 0"]),
         # methods
         (
             {"method": "mixup"},
@@ -223,7 +306,7 @@ def test_the_methods_are_the_papers() -> None:
 
 def test_what_is_given_wins_over_the_method_which_is_left_as_it_was() -> None:
     spec = train_spec({"method": "mdl", "recipe": {"samples": 8}})
-    assert (spec.recipe.samples, spec.recipe.rho) == (8, 1.0)
+    assert spec.recipe == NaturalSpec(samples=8, rho=1.0)
     assert METHODS["mdl"] == {"recipe": {"samples": 4, "rho": 1.0}}
 
 
@@ -234,6 +317,49 @@ def test_a_data_set_has_settings_of_its_own_that_a_user_may_change() -> None:
     assert (spec.lr, spec.batch_size) == (0.5, usual["batch_size"])
     assert train_spec({"data": "cifar10", "method": "mdl"}).augment == "crop-flip"
     assert train_spec({"data": "cifar10", "augment": "none"}).augment == "none"
+
+
+def test_an_adversarial_recipes_name_is_always_kept_and_its_defaults_are_left_out() -> None:
+    for name, kind in RECIPES.items():
+        spec = TrainSpec.model_validate({"recipe": {"name": name}})
+        assert isinstance(spec.recipe, kind)
+        kept = "" if name == "natural" else f'"recipe":{{"name":"{name}"}},'
+        assert canonical(spec) == f'{{"kind":"TrainSpec",{kept}"schema":1}}'
+        assert from_canonical(canonical(spec)) == spec
+
+
+def test_the_recipes_are_the_papers() -> None:
+    assert train_spec({"recipe": {"name": "fast"}}).recipe == FastSpec(name="fast", eps=8 / 255, gamma=0.0)
+    assert train_spec({"recipe": {"name": "madry"}}).recipe == MadrySpec(name="madry", eps=8 / 255, steps=7)
+    assert train_spec({"recipe": {"name": "free"}}).recipe == FreeSpec(name="free", eps=8 / 255, replays=8)
+    assert train_spec({"recipe": {"name": "trades"}}).recipe == TradesSpec(
+        name="trades", steps=10, beta=6.0, std_at="adv"
+    )
+
+
+def test_a_radius_may_be_a_fraction() -> None:
+    fields = {"name": "fast", "eps": "16/255", "step_size": "0.1"}
+    recipe = train_spec({"recipe": fields}).recipe
+    assert recipe == FastSpec(name="fast", eps=16 / 255, step_size=0.1)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "cyclic", "multistep"),
+    [("fast", 0.2, 0.2), ("madry", 0.2, 0.2), ("free", 0.1, 0.1), ("trades", 0.2, 0.1)],
+)
+def test_adversarial_training_has_customs_of_its_own(recipe: str, cyclic: float, multistep: float) -> None:
+    fields: dict[str, Any] = {"data": "cifar10", "recipe": {"name": recipe}}
+    spec = train_spec(fields)
+    assert (spec.lr, spec.schedule, spec.augment) == (cyclic, ScheduleSpec(), "crop-flip")
+    assert spec.model == ModelSpec(name="resnet18", noise="none")
+    spec = train_spec({**fields, "schedule": {"name": "multistep"}})
+    assert (spec.lr, spec.schedule.milestones, spec.schedule.warmup) == (multistep, (2 / 3, 5 / 6), True)
+    spec = train_spec(
+        {**fields, "lr": 0.3, "model": {"noise": "dropout"}, "schedule": {"name": "multistep", "warmup": False}}
+    )
+    assert (spec.lr, spec.model.noise, spec.schedule.warmup) == (0.3, "dropout", False)
+    spec = train_spec({"data": "digits", "recipe": {"name": recipe}})
+    assert (spec.lr, spec.batch_size, spec.model.noise) == (0.02, 16, "none")
 
 
 def test_differences_are_named_with_both_values() -> None:
@@ -305,6 +431,19 @@ naturals = st.builds(
     eta=st.floats(0, 100),
     diversity=st.sampled_from(["cosine", "pearson"]),
 )
+radius = st.floats(0, 1, exclude_min=True)
+common = {
+    "eps": radius,
+    "step_size": st.none() | radius,
+    "gamma": st.floats(0, exclude_min=True, allow_infinity=False),
+    "gamma_in": st.sampled_from(["both", "attack", "descent"]),
+}
+adversarial = (
+    st.builds(FastSpec, name=st.just("fast"), **common)
+    | st.builds(MadrySpec, name=st.just("madry"), steps=st.integers(1), **common)
+    | st.builds(FreeSpec, name=st.just("free"), replays=st.integers(1), loss=st.sampled_from(["sce", "std"]))
+    | st.builds(TradesSpec, name=st.just("trades"), std_at=st.sampled_from(["adv", "clean"]), **common)
+)
 schedules = st.builds(
     ScheduleSpec,
     name=st.sampled_from(["cyclic", "multistep"]),
@@ -319,7 +458,7 @@ specs = st.builds(
     data=st.text(),
     limit=st.none() | st.integers(1),
     model=st.just(ModelSpec()) | models,
-    recipe=st.just(NaturalSpec()) | naturals,
+    recipe=st.just(NaturalSpec()) | naturals | adversarial,
     schedule=st.just(ScheduleSpec()) | schedules,
     epochs=st.integers(1),
     batch_size=st.integers(1),
@@ -327,6 +466,8 @@ specs = st.builds(
     momentum=share,
     weight_decay=st.floats(0, allow_infinity=False),
     seed=st.integers(-(2**63), 2**63 - 1),
+    ema=share,
+    validation=st.integers(0),
 )
 
 

@@ -3,6 +3,7 @@
 Torch is imported inside the commands, so that --help and --version answer at once.
 """
 
+import io
 import json
 import re
 import sys
@@ -36,6 +37,7 @@ DataRoot = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads; torch's choice by default.")]
 SPEC = "What the run is"
+ATTACK = "Adversarial recipes"
 WHERE = "Where it computes"
 
 
@@ -58,14 +60,14 @@ def demo(
     out: Annotated[Path, typer.Option(help="Where the run directories go.")] = Path("runs/demo"),
     threads: Threads = None,
 ) -> None:
-    """Train two networks on embedded digits, attack them, and print what became of them. About a minute."""
+    """Train four networks on embedded digits, attack them, and print what became of them. Under 3 minutes."""
     _prepare(threads)
     from ctrobust import execution
     from ctrobust.training import Saving
 
     with display.stoppable() as stop:
         runs = []
-        for method in ("dropout", "mdl"):
+        for method in execution.DEMO_METHODS:
             with display.TrainingBar(f"train {method}") as bar:
                 runs.append(execution.train_demo(out, method, bar, Saving(stop=stop)))
     with display.interruptible():
@@ -76,11 +78,17 @@ def demo(
     display.demo_table(rows, out)
 
 
-@app.command(epilog="Example: ctrobust train --data fashion-mnist --method mdl --eta 90 --epochs 50 --lr 0.01")
+@app.command(
+    epilog="Example: ctrobust train --data fashion-mnist --method mdl --eta 90 --epochs 50 --lr 0.01, or "
+    "ctrobust train --data cifar10 --recipe fast --gamma 2 --epochs 50 --validation 1000"
+)
 def train(
     config: Annotated[Path | None, typer.Option(help="TOML file with the spec; options win over it.")] = None,
     method: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(specs.METHODS)}.", rich_help_panel=SPEC)
+    ] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(specs.RECIPES)}.", rich_help_panel=SPEC)
     ] = None,
     data: Annotated[str | None, typer.Option(help="See `ctrobust data list`.", rich_help_panel=SPEC)] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many images.", rich_help_panel=SPEC)] = None,
@@ -93,12 +101,33 @@ def train(
     drop: Annotated[float | None, typer.Option(help="Its rate.", rich_help_panel=SPEC)] = None,
     maps: Annotated[str | None, typer.Option(help="dropblock, disout or none.", rich_help_panel=SPEC)] = None,
     loss: Annotated[
-        str | None, typer.Option(help="Base loss; see `ctrobust list losses`.", rich_help_panel=SPEC)
+        str | None,
+        typer.Option(help="Base loss; see `ctrobust list losses`. std: STD alone (ablation).", rich_help_panel=SPEC),
     ] = None,
     samples: Annotated[int | None, typer.Option(help="K, sub-networks a step.", rich_help_panel=SPEC)] = None,
     rho: Annotated[float | None, typer.Option(help="Weight of MDL's similarity.", rich_help_panel=SPEC)] = None,
     eta: Annotated[float | None, typer.Option(help="MDL's percentile, 0 to 100.", rich_help_panel=SPEC)] = None,
     diversity: Annotated[str | None, typer.Option(help="cosine or pearson.", rich_help_panel=SPEC)] = None,
+    gamma: Annotated[
+        float | None, typer.Option(help="CTR's weight of the deviation; 0 is the baseline.", rich_help_panel=ATTACK)
+    ] = None,
+    gamma_in: Annotated[str | None, typer.Option(help="both, attack or descent.", rich_help_panel=ATTACK)] = None,
+    eps: Annotated[str | None, typer.Option(help="Radius, as in 8/255.", rich_help_panel=ATTACK)] = None,
+    steps: Annotated[int | None, typer.Option(help="Of madry and trades.", rich_help_panel=ATTACK)] = None,
+    step_size: Annotated[str | None, typer.Option(help="As in 2/255.", rich_help_panel=ATTACK)] = None,
+    replays: Annotated[int | None, typer.Option(help="Of free.", rich_help_panel=ATTACK)] = None,
+    beta: Annotated[float | None, typer.Option(help="Of trades.", rich_help_panel=ATTACK)] = None,
+    std_at: Annotated[str | None, typer.Option(help="adv or clean, of trades.", rich_help_panel=ATTACK)] = None,
+    stop_on_collapse: Annotated[
+        bool | None,
+        typer.Option("--stop-on-collapse", help="End at catastrophic overfitting.", rich_help_panel=ATTACK),
+    ] = None,
+    validation: Annotated[
+        int | None, typer.Option(help="Training images held out; the best epoch is kept.", rich_help_panel=SPEC)
+    ] = None,
+    ema: Annotated[
+        float | None, typer.Option(help="Decay of a moving average of the weights, as 0.999.", rich_help_panel=SPEC)
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="How many.", rich_help_panel=SPEC)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Images a step.", rich_help_panel=SPEC)] = None,
     lr: Annotated[float | None, typer.Option(help="Largest learning rate.", rich_help_panel=SPEC)] = None,
@@ -124,9 +153,14 @@ def train(
     given: dict[str, Any] = {
         "method": method, "data": data, "limit": limit, "epochs": epochs, "batch_size": batch_size, "lr": lr,
         "momentum": momentum, "weight_decay": weight_decay, "seed": seed, "augment": augment, "precision": precision,
-        "world_size": devices * num_nodes if devices else None,
+        "world_size": devices * num_nodes if devices else None, "ema": ema, "validation": validation,
+        "stop_on_collapse": stop_on_collapse,
         "model": {"name": model, "width": width, "noise": noise, "drop": drop, "maps": maps},
-        "recipe": {"loss": loss, "samples": samples, "rho": rho, "eta": eta, "diversity": diversity},
+        "recipe": {
+            "name": recipe, "loss": loss, "samples": samples, "rho": rho, "eta": eta, "diversity": diversity,
+            "gamma": gamma, "gamma_in": gamma_in, "eps": eps, "steps": steps, "step_size": step_size,
+            "replays": replays, "beta": beta, "std_at": std_at,
+        },
         "schedule": {"name": schedule, "warmup": warmup},
     }  # fmt: skip
     fields = specs.merge(specs.read_toml(config) if config else {}, specs.given_only(given))
@@ -249,11 +283,21 @@ def _prepare(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
+def _not_empty(words: list[str]) -> list[str]:
+    """Refuse an empty word: as a path it would mean the working directory."""
+    for before, word in zip(["ctrobust", *words], words, strict=False):
+        if not word or re.fullmatch("--[a-z-]+=", word):
+            raise InputError(f"nothing is given for {before if not word else word[:-1]}; is a shell variable unset?")
+    return words
+
+
 def main() -> None:
     """Run a command; an error is one message and an exit code, its traceback only with --debug."""
     debug = "--debug" in sys.argv[1:]
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be text that can be printed
     try:
-        app([word for word in sys.argv[1:] if word != "--debug"])  # which may stand anywhere
+        app(_not_empty([word for word in sys.argv[1:] if word != "--debug"]))  # which may stand anywhere
     except CtrobustError as error:
         if debug:
             traceback.print_exc()

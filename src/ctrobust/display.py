@@ -74,6 +74,7 @@ class TrainingBar:
         self.hidden = hidden
         self.bar = _bar(hidden=hidden)
         self.task = self.bar.add_task(escape(title), total=None, note="")
+        self.fallen = ""
 
     def __enter__(self) -> "TrainingBar":
         self.bar.start()
@@ -84,30 +85,43 @@ class TrainingBar:
 
     def step(self, done: int, total: int, epoch: int, loss: float) -> None:
         """Move the bar."""
-        self.bar.update(self.task, completed=done, total=total, note=f"epoch {epoch + 1} loss {loss:.4f}")
+        self.bar.update(self.task, completed=done, total=total, note=f"epoch {epoch + 1} loss {loss:.4f}{self.fallen}")
 
     def epoch(self, metrics: dict[str, Any]) -> None:
-        """Print a line where there is no bar."""
+        """Print a line where there is no bar; a collapse is told in both."""
+        if metrics.get("collapsed"):
+            self.fallen = f" [bold red]COLLAPSED in epoch {metrics['epoch']}[/]"
         if self.bar.disable and not self.hidden:
             notes.print(
                 f"{escape(self.title)}: epoch {metrics['epoch']} loss {metrics['loss']:.4f} "
-                f"lr {metrics['lr']:.4g} {metrics['seconds']:.1f} s",
+                f"lr {metrics['lr']:.4g}{_measured(metrics)} {metrics['seconds']:.1f} s"
+                f"{self.fallen if metrics.get('collapsed') else ''}",
                 soft_wrap=True,
             )
 
 
+def _measured(metrics: dict[str, Any]) -> str:
+    """What an epoch's metrics say besides its loss."""
+    words = {
+        "watched_accuracy": "PGD-5 on a training batch",
+        "validation_accuracy": "validation",
+        "validation_robust_accuracy": "PGD-10",
+    }
+    return "".join(f" {word} {100 * metrics[key]:.1f}%" for key, word in words.items() if key in metrics)
+
+
 @contextlib.contextmanager
-def attack_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+def attack_bar(title: str) -> Iterator[Callable[[float, float, str], None]]:
     """Progress of an evaluation: a bar on a terminal, else a line every ten seconds."""
     bar, told = _bar(), time.monotonic()
     task = bar.add_task(escape(title), total=None, note="")
 
-    def watch(done: int, total: int) -> None:
+    def watch(done: float, total: float, what: str) -> None:
         nonlocal told
-        bar.update(task, completed=done, total=total)
+        bar.update(task, completed=done, total=total, note=escape(what))
         if bar.disable and (time.monotonic() - told >= 10 or done == total):
             told = time.monotonic()
-            notes.print(f"{escape(title)}: {done} of {total} examples", soft_wrap=True)
+            notes.print(f"{escape(title)}: {done / total:.0%} {escape(what)}".rstrip(), soft_wrap=True)
 
     with bar:
         yield watch
@@ -193,7 +207,7 @@ def demo_table(rows: "Sequence[tuple[str, Sequence[Attacked]]]", out: Path) -> N
     )
     table.add_column("network")
     table.add_column("accuracy")
-    for name in ("FGSM", "PGD-20", "S-PGD-20"):
+    for name in ("FGSM", "PGD-20", "S-PGD-20", f"APGD-CE, first {len(rows[0][1][-1].evaluation)}"):
         table.add_column(name)
     table.add_column(f"wrong categories below 1/{first.probabilities.shape[1] - 1}")
     for method, attacked in rows:
@@ -245,6 +259,18 @@ def training_summary(path: Path, record: dict[str, Any]) -> None:
         markup=False,
         soft_wrap=True,
     )
+    for fall in record.get("collapses", []):
+        say(
+            f"collapsed in epoch {fall['epoch']}: accuracy of a training batch under PGD-5 fell from "
+            f"{100 * fall['before']:.1f}% to {100 * fall['after']:.1f}%"
+        )
+    if "returned_to_epoch" in record:
+        say(f"ended there; the weights are those of epoch {record['returned_to_epoch']}")
+    if best := record.get("validation", {}).get("best"):
+        score = best.get("validation_robust_accuracy", best["validation_accuracy"])
+        under = " under PGD-10" if "validation_robust_accuracy" in best else ""
+        count, file = record["validation"]["count"], path / "checkpoint" / "best.safetensors"
+        say(f"best epoch on {count:,} held-out images: {best['epoch']}, {100 * score:.1f}%{under}, in {file}")
 
 
 def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> None:
@@ -276,6 +302,9 @@ def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> 
                 took,
             )
         console.print(table)
+        for row in attacked:
+            for reason in row.left_out:
+                console.print(f"left out of {row.attack}: {reason}", markup=False, soft_wrap=True)
     _threshold_lines(console, first)
 
 
@@ -313,6 +342,7 @@ def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> d
             {
                 "attack": row.attack,
                 **{k: v for k, v in row.evaluation.summary().items() if not k.startswith(("accuracy", "threshold"))},
+                "left_out": list(row.left_out),
                 "seconds": row.seconds,
                 "outcomes": None if row.file is None else str(row.file),
             }

@@ -1,17 +1,23 @@
 """Counter-based random draws: a pure function of (stream, key, position), never of what was drawn before.
 
 An example's draws are therefore the same in any batch, order, shard or process, and a killed run repeats them when
-resumed. Everything is SplitMix64 on int64 tensors, whose wrapping arithmetic gives the same bits on every device.
+resumed. Everything is SplitMix64 on int64 tensors, whose wrapping arithmetic gives the same bits on every device; few
+draws on the CPU are the same bits by NumPy, whose calls cost less.
 """
 
 import hashlib
 import math
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 _MASK = (1 << 64) - 1
-_GOLDEN = 0x9E3779B97F4A7C15
+_GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+FEW = 1 << 15
+"""Up to so many words NumPy is two to five times faster; beyond, torch may divide the work among threads."""
 
 
 def _signed(value: int) -> int:
@@ -20,7 +26,7 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-_STEP, _MUL_1, _MUL_2 = _signed(_GOLDEN), _signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB)
+_STEP, _MUL_1, _MUL_2 = _signed(_GOLDEN), _signed(_FIRST), _signed(_SECOND)
 
 
 def stream(*names: int | str) -> int:
@@ -49,9 +55,35 @@ def _mix(state: Tensor) -> Tensor:
 
 def words(keys: Tensor, stream: int, count: int) -> Tensor:
     """`count` random 64-bit words for each key: (N,) int64 -> (N, count) int64, on the keys' device."""
+    if keys.dtype != torch.int64 or keys.ndim != 1:  # shorter integers would wrap elsewhere, and draw other words
+        raise TypeError(f"keys must be torch.int64 (N,); got {keys.dtype} {tuple(keys.shape)}")
+    if 0 < keys.numel() * count <= FEW and keys.is_cpu and not torch.compiler.is_compiling():
+        return torch.from_numpy(_few_words(keys.numpy().view(np.uint64), stream, count))
     start = _mix(keys * _STEP + stream)
     counter = torch.arange(1, count + 1, device=keys.device) * _STEP
     return _mix(start[:, None] + counter)
+
+
+_STEP_FEW, _MUL_1_FEW, _MUL_2_FEW = np.uint64(_GOLDEN), np.uint64(_FIRST), np.uint64(_SECOND)
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+def _few_words(keys: NDArray[np.uint64], stream: int, count: int) -> NDArray[np.int64]:
+    """`words` by NumPy, whose calls cost a third of torch's and whose unsigned shifts need no mask."""
+    start = _few_mix(keys * _STEP_FEW + np.uint64(stream & _MASK))
+    counter = np.arange(1, count + 1, dtype=np.uint64) * _STEP_FEW
+    return _few_mix(start[:, None] + counter).view(np.int64)
+
+
+def _few_mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """`_mix` by NumPy, in place."""
+    shifted = state >> _30
+    state ^= shifted
+    state *= _MUL_1_FEW
+    state ^= np.right_shift(state, _27, out=shifted)
+    state *= _MUL_2_FEW
+    state ^= np.right_shift(state, _31, out=shifted)
+    return state
 
 
 def uniform(keys: Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-"""torchattacks' FGSM and PGD on the tensors of a file: run by a test as a process of its own."""
+"""torchattacks' FGSM, PGD and MI-FGSM on the tensors of a file: run by a test as a process of its own."""
 
 import sys
 
@@ -26,11 +26,18 @@ def main(inputs: str, outputs: str, eps: float, alpha: float, steps: int) -> Non
     # The only place where PGD draws: x + uniform_(-eps, eps).
     with patch.object(torch.Tensor, "uniform_", draw):
         started = torchattacks.PGD(model, eps=eps, alpha=alpha, steps=steps, random_start=True)(x, y)
+    sizes = {"eps": eps, "alpha": alpha, "steps": steps}
+    targeted = torchattacks.PGD(model, **sizes, random_start=False)
+    targeted.set_mode_targeted_by_label(quiet=True)
     found = {
         "logits": model(x).detach(),
         "fgsm": torchattacks.FGSM(model, eps=eps)(x, y),
-        "bim": torchattacks.PGD(model, eps=eps, alpha=alpha, steps=steps, random_start=False)(x, y),
+        "bim": torchattacks.PGD(model, **sizes, random_start=False)(x, y),
         "pgd": started,
+        "targeted": targeted(x, (y + 1) % 10),
+        "l2": torchattacks.PGDL2(model, eps=10 * eps, alpha=10 * alpha, steps=steps, random_start=False)(x, y),
+        "mifgsm": torchattacks.MIFGSM(model, **sizes)(x, y),
+        "mifgsm decaying": torchattacks.MIFGSM(model, **sizes, decay=0.5)(x, y),
     }
     save_file({name: tensor.contiguous() for name, tensor in found.items()}, outputs)
 

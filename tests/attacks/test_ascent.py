@@ -8,8 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ctrobust.attacks import FGSM, LOSSES, PGD, Attack
-from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks import FGSM, LOSSES, MIFGSM, PGD, Attack
+from ctrobust.attacks.ascent import Success, ascend
+from ctrobust.attacks.objectives import Loss, objective
+from ctrobust.attacks.victim import Victim
 
 STEPS, STEP = 5, 0.02
 SIGNS = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
@@ -145,11 +147,53 @@ def test_nothing_is_run_when_all_are_misclassified(model: nn.Linear, rows: list[
     assert torch.equal(result.x_adv, x)
 
 
+@pytest.mark.parametrize("success", ["any", "last"])
+def test_a_start_for_none_is_not_drawn(model: nn.Linear, rows: list[int], success: Success) -> None:
+    x, y = images(0, 0)
+    victim = Victim(model, x, y)
+    victim.fooled[:] = True
+
+    def never(*_: Tensor) -> Tensor:
+        raise AssertionError
+
+    ascend(victim, objective("ce"), start=never, step=never, steps=3, success=success)
+    assert sum(rows) == (2 if success == "any" else 0)  # the clean pass
+
+
+def test_steps_are_told_whom_they_move(model: nn.Linear) -> None:
+    x, y = images(*NEEDED)
+    victim, seen = Victim(model, x, y), []
+
+    def step(index: Tensor, at: Tensor, adv: Tensor, gradient: Tensor) -> Tensor:
+        assert torch.equal(at, x[index])
+        assert adv.shape == gradient.shape == at.shape
+        seen.append(index.tolist())
+        return adv + STEP * SIGNS
+
+    ascend(victim, objective("ce"), start=None, step=step, steps=STEPS, success="any")
+    assert seen == [[i for i, needed in enumerate(NEEDED) if needed > k] for k in range(STEPS)]
+    assert victim.fooled.tolist() == [needed <= STEPS for needed in NEEDED]
+
+
+def test_averaged_gradients_count_every_pass(model: nn.Linear, rows: list[int]) -> None:
+    x, y = images(*NEEDED)
+    result = bim(eot=3).run(model, x, y)
+    single = bim().run(model, x, y)
+    assert torch.equal(result.x_adv, single.x_adv)
+    assert torch.equal(result.success, single.success)
+    assert torch.equal(result.backwards, 3 * single.backwards)
+    # The last image is judged once.
+    judged = torch.tensor([needed >= STEPS for needed in NEEDED]).long()
+    assert torch.equal(result.forwards, 3 * (single.forwards - judged) + judged)
+    assert result.forwards.sum() + single.forwards.sum() == sum(rows)
+
+
 DIVERGENCES = ("kl", "skl")
 MAKES: dict[str, Callable[..., Attack]] = {
     "fgsm": FGSM,
     "pgd": partial(PGD, steps=4),
     "bim": partial(PGD, steps=4, random_start=False),
+    "mifgsm": partial(MIFGSM, steps=4),
 }
 
 

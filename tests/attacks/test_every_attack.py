@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ctrobust.attacks import ATTACKS, FGSM, LOSSES, PGD, Attack
+from ctrobust.attacks import ATTACKS, FGSM, LOSSES, MIFGSM, PGD, Attack, parse
 from ctrobust.attacks.objectives import Loss
 from ctrobust.errors import InputError
 
@@ -30,14 +30,42 @@ MAKES: dict[str, Callable[..., Attack]] = {
     "fgsm": FGSM,
     "pgd": partial(PGD, steps=3),
     "bim": partial(PGD, steps=3, random_start=False),
+    "mifgsm": partial(MIFGSM, steps=3),
 }
 NAMED = ("ce", "sce", "sce(gamma=5)", "kl", "skl", "skl(gamma=1,std_at=clean)", "std", "dlr", "margin")
 every_attack = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.keys())
 every_loss = pytest.mark.parametrize("loss", [*NAMED, plain, away])
 
+# Every name of the registry, with settings that make it quick.
+ROWS = {
+    "fgsm": "",
+    "pgd": "steps=3,restarts=2",
+    "mifgsm": "steps=3",
+    "cw": "steps=3,lr=0.1",
+    "cw-pgd": "steps=3",
+    "cw-l2": "steps=10,searches=4,lr=0.1",
+    "s-fgsm": "",
+    "s-pgd": "steps=3",
+    "pgd-sce": "steps=3",
+    "apgd": "steps=5",
+    "apgd-t": "steps=5",
+    "apgd-dlr": "steps=5",
+    "s-apgd": "steps=5",
+    "fab": "steps=5",
+    "fab-t": "steps=5",
+    "square": "queries=20",
+    "autoattack": "queries=20",
+}
+# What AutoAttack is made of has rows of its own.
+every_name = pytest.mark.parametrize("name", [name for name in ATTACKS if name != "autoattack"])
+
+
+def quick(name: str, eps: float = 0.1, more: str = "") -> Attack:
+    return parse(f"{name}:" + ",".join(part for part in (f"eps={eps!r}", ROWS[name], more) if part))
+
 
 def test_every_attack_and_loss_has_a_row() -> None:
-    assert {FGSM, PGD} == {kind for kind, _ in ATTACKS.values()}
+    assert set(ATTACKS) == set(ROWS)
     assert {name.split("(")[0] for name in NAMED} == set(LOSSES)
 
 
@@ -67,6 +95,7 @@ PIXELS = st.sampled_from([0.0, 1.0]) | st.floats(0, 1, width=32)
     eps=st.sampled_from([0.0, 1e-6, 1 / 255, 8 / 255, 0.3, 1.0]) | st.floats(0, 1),
     dtype=st.sampled_from([torch.float32, torch.float64]),
     success=st.sampled_from(["any", "last"]),
+    norm=st.sampled_from(["linf", "l2"]),
 )
 def test_ball_and_box(
     make: Callable[..., Attack],
@@ -76,16 +105,59 @@ def test_ball_and_box(
     eps: float,
     dtype: torch.dtype,
     success: str,
+    norm: str,
 ) -> None:
     x, y = torch.tensor(pixels, dtype=dtype).view(3, 1, 2, 3), torch.tensor(labels)
-    attack = make(eps=eps, loss=loss, success=success)
+    attack = make(eps=eps, loss=loss, success=success, norm=norm)
     result = attack.run(small(dtype), x, y)
     for x_adv in (attack(small(dtype), x, y), result.x_adv):
-        assert (x_adv.dtype, x_adv.shape, x_adv.device) == (x.dtype, x.shape, x.device)
-        assert x_adv.min() >= 0
-        assert x_adv.max() <= 1
-        assert (x_adv.double() - x.double()).abs().max() <= eps + 2 * torch.finfo(dtype).eps
+        check_inside(x_adv, x, eps, norm)
     assert torch.equal(result.success, small(dtype)(result.x_adv).argmax(1) != y)
+
+
+def check_inside(x_adv: Tensor, x: Tensor, eps: float, norm: str) -> None:
+    """In the ball, but for rounding, and strictly in the box."""
+    assert (x_adv.dtype, x_adv.shape, x_adv.device) == (x.dtype, x.shape, x.device)
+    assert x_adv.min() >= 0
+    assert x_adv.max() <= 1
+    moved = (x_adv.double() - x.double()).flatten(1)
+    far = moved.abs().amax() if norm == "linf" else moved.square().sum(1).sqrt().amax()
+    assert far <= eps + (2 if norm == "linf" else 4) * torch.finfo(x.dtype).eps
+
+
+@every_name
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("eps", [0.0, 1 / 255, 0.3, 1.0])
+def test_ball_and_box_of_every_name(name: str, eps: float, dtype: torch.dtype) -> None:
+    x, y = batch(dtype)
+    x[1:3] = x[1:3].round()
+    model = small(dtype).eval()
+    for norm in ("linf", "l2"):
+        preset = ATTACKS[name][1].get("norm")
+        if preset not in (None, norm):
+            continue
+        attack = quick(name, eps, "" if preset else f"norm={norm}")
+        assert (attack.norm, attack.eps) == (norm, eps)
+        result = attack.run(model, x, y)
+        check_inside(result.x_adv, x, eps, norm)
+        assert torch.equal(result.success, model(result.x_adv).argmax(1) != y)
+        misclassified = model(x).argmax(1) != y
+        assert result.success[misclassified].all()
+        assert torch.equal(result.x_adv[misclassified], x[misclassified])
+        if eps == 0.0:
+            assert torch.equal(result.success, misclassified)
+        called = attack(model, x, y)
+        check_inside(called, x, eps, norm)
+        assert torch.equal(called, result.x_adv)
+
+
+@every_name
+def test_every_name_finds_something(name: str) -> None:
+    # Else the test above would pass for attacks that do nothing.
+    x, _ = batch()
+    model = small(torch.float64)[:2].eval()
+    y = model(x).argmax(1)
+    assert quick(name, 0.5).run(model, x, y).success.double().mean() >= 0.6
 
 
 @every_attack
@@ -96,7 +168,7 @@ def test_something_is_attacked(make: Callable[..., Attack], loss: str | Loss) ->
     moved = (make(eps=0.1, loss=loss, success="last")(small(torch.float64), x, y) - x).abs().flatten(1).amax(1)
     if loss is away and make is not MAKES["pgd"]:
         assert not moved.any()
-    elif make is FGSM:
+    elif make is MAKES["fgsm"]:
         torch.testing.assert_close(moved, torch.full_like(moved, 0.1), rtol=1e-9, atol=0)
     else:
         assert moved.min() > 0.02
@@ -156,6 +228,59 @@ def test_leaves_everything_as_it_was(make: Callable[..., Attack], loss: str | Lo
         attack(model, x, y)
     with kept(model, x, y, clean):
         attack.run(model, x, y, clean_logits=clean)
+
+
+@every_name
+@pytest.mark.parametrize("training", [False, True])
+def test_every_name_leaves_everything_as_it_was(name: str, training: bool) -> None:
+    x, y = batch()
+    model = nn.Sequential(*small(torch.float64), nn.Dropout(0.3)).train(training)
+    weight = model[1].get_parameter("weight")
+    weight.grad = torch.ones_like(weight)
+    model[3].get_parameter("bias").requires_grad_(False)
+    clean = model(x).detach()
+    with kept(model, x, y, clean):
+        quick(name).run(model, x, y, clean_logits=clean)
+    with kept(model, x, y, clean):
+        quick(name)(model, x, y)
+    with torch.inference_mode(), kept(model, x, y, clean):
+        quick(name).run(model, x.clone(), y)
+
+
+@every_name
+def test_every_name_finds_the_same_in_every_batch(name: str) -> None:
+    generator = torch.Generator().manual_seed(3)
+    x, keys = torch.rand(24, 1, 2, 3, generator=generator, dtype=torch.float64), torch.arange(40, 64)
+    model = small(torch.float64).eval()
+    y = model(x).argmax(1)
+    attack = quick(name, 0.06)
+    whole = attack.run(model, x, y, keys)
+    order = torch.randperm(24, generator=generator)
+    for some in (order, order[:7], order[7:8], whole.success.nonzero()[:, 0], (~whole.success).nonzero()[:, 0]):
+        if len(some):
+            part = attack.run(model, x[some], y[some], keys[some])
+            for field in ("success", "forwards", "backwards"):
+                assert torch.equal(getattr(part, field), getattr(whole, field)[some]), field
+            torch.testing.assert_close(part.x_adv, whole.x_adv[some], rtol=0, atol=1e-12)
+
+
+@every_name
+def test_every_name_takes_images_of_any_shape(name: str) -> None:
+    _, y = batch()
+    for shape in ((6,), (1, 2, 3), (3, 2, 1)):
+        if len(shape) == 1 and name == "square":
+            continue  # moves squares
+        x = torch.rand(5, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        result = quick(name).run(small(torch.float64).eval(), x, y)
+        assert result.x_adv.shape == x.shape
+        assert result.success.shape == result.forwards.shape == result.backwards.shape == (5,)
+
+
+@every_name
+def test_every_name_refuses_one_class(name: str) -> None:
+    x, _ = batch()
+    with pytest.raises(InputError, match=r"C >= 2, got \(5, 1\)"):
+        quick(name).run(small(torch.float64, C=1), x, torch.zeros(5, dtype=torch.int64))
 
 
 class Failing(nn.Module):

@@ -101,6 +101,54 @@ def test_success_is_what_the_box_leaves_possible(loss: str) -> None:
     assert 0 < fooled.double().mean() < 1
 
 
+@pytest.mark.parametrize("loss", ["ce", "margin", "std", "sce(gamma=5)", "dlr", plain])
+def test_in_l2_the_step_is_along_the_gradient(loss: str | Loss) -> None:
+    model, x, y, direction = problem(6)
+    x_adv = FGSM(0.3, loss=loss, norm="l2", success="last")(model, x, y)
+    expected = (x + 0.3 * direction / direction.norm()).clamp(0, 1)
+    torch.testing.assert_close(x_adv, expected, rtol=0, atol=1e-12 if loss == "margin" else 2e-2)
+
+
+@pytest.mark.parametrize("success", ["any", "last"])
+def test_success_in_l2_begins_at_the_distance_to_the_boundary(success: Success) -> None:
+    model, x, y, direction = problem(6)
+    x = 0.35 + 0.3 * x
+    logits = model(x).detach()
+    distance = (logits[:, 0] - logits[:, 1]) / direction.norm()
+    reachable = ((distance > 1e-3) & (distance < 0.3)).nonzero()[:6, 0].tolist()
+    assert len(reachable) == 6
+    for i in reachable:
+        for factor, fooled in ((1 - 1e-9, False), (1 + 1e-9, True)):
+            attack = FGSM(distance[i].item() * factor, loss="margin", norm="l2", success=success)
+            assert attack.run(model, x[i : i + 1], y[i : i + 1]).success.tolist() == [fooled]
+
+
+@pytest.mark.parametrize("loss", ["ce", "margin", "dlr"])
+@pytest.mark.parametrize("C", [2, 3, 6])
+def test_targeted_goes_to_the_class(loss: str, C: int) -> None:
+    if loss == "dlr" and C == 2:
+        return
+    model, x, y, direction = problem(C)
+    found = FGSM(0.2, loss=loss, targeted=True, success="last").run(model, x, y + 1)
+    assert torch.equal(found.x_adv, best(x, direction, 0.2))
+    assert torch.equal(found.success, model(found.x_adv).argmax(1) == 1)
+    assert 0 < found.success.double().mean() < 1
+    away = FGSM(0.2, loss=loss, targeted=True, success="last").run(model, x, y)
+    assert torch.equal(away.x_adv, best(x, -direction, 0.2))
+    assert torch.equal(away.success, model(away.x_adv).argmax(1) == 0)
+
+
+def test_targeted_leaves_who_is_there_already() -> None:
+    model, x, y, _ = problem(6)
+    there = model(x).argmax(1) == 0
+    assert 0 < there.double().mean() < 1
+    found = FGSM(0.2, targeted=True).run(model, x, y, clean_logits=model(x).detach())
+    assert torch.equal(found.x_adv[there], x[there])
+    assert found.success[there].all()
+    assert not found.forwards[there].any()
+    assert (found.forwards[~there] == 2).all()
+
+
 def test_text_and_comparison() -> None:
     attack = FGSM(8 / 255, loss="skl( std_at=adv, gamma=1.0 )", success="last", seed=3)
     assert str(attack) == "fgsm:eps=8/255,loss=skl(gamma=1),success=last,seed=3"

@@ -6,12 +6,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks import FGSM, PGD, Attack
+from ctrobust.attacks import FGSM, MIFGSM, PGD, Attack
 from ctrobust.attacks.guards import check_batch, check_logits, untouched
 from ctrobust.errors import InputError
 
 X, Y = torch.full((3, 1, 2, 2), 0.5), torch.tensor([0, 1, 2])
-every_attack = pytest.mark.parametrize("attack", [FGSM(0.1), PGD(0.1), PGD(0.1, random_start=False, success="last")])
+every_attack = pytest.mark.parametrize(
+    "attack",
+    [FGSM(0.1), PGD(0.1), PGD(0.1, random_start=False, success="last"), MIFGSM(0.1), PGD(0.1, norm="l2", restarts=2)],
+)
 
 
 class Gives(nn.Module):
@@ -66,7 +69,7 @@ BATCHES = (
 @every_attack
 @pytest.mark.parametrize(("x", "y", "keys", "message"), BATCHES, ids=[message for *_, message in BATCHES])
 def test_batch(attack: Attack, x: Tensor, y: Tensor, keys: Tensor | None, message: str) -> None:
-    model = Gives(lambda x: x.flatten(1))
+    model = Gives(lambda x: x.flatten(1)).eval()
     for call in (lambda: attack(model, x, y, keys), lambda: attack.run(model, x, y, keys)):
         with pytest.raises(InputError) as caught:
             call()
@@ -94,11 +97,13 @@ OUTPUTS: list[tuple[Callable[[Tensor], Tensor], str]] = [
 @every_attack
 @pytest.mark.parametrize(("function", "message"), OUTPUTS)
 def test_logits(attack: Attack, function: Callable[[Tensor], Tensor], message: str) -> None:
-    model = Gives(function)
-    with pytest.raises(InputError) as caught:
-        attack.run(model, X, Y)
-    assert str(caught.value) == message
-    assert model.calls == 1
+    # In evaluation mode long attacks first try to make a copy, which must not change what is said.
+    for training in (True, False):
+        model = Gives(function).train(training)
+        with pytest.raises(InputError) as caught:
+            attack.run(model, X, Y)
+        assert str(caught.value) == message
+        assert model.calls == 1 or not training
 
 
 @every_attack

@@ -1,6 +1,7 @@
 """`parse` and `str` are inverse, names set what they say, and what is wrong is refused with a reason."""
 
 import dataclasses
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ctrobust.attacks
-from ctrobust.attacks import ATTACKS, FGSM, LOSSES, PGD, Attack, parse
+from ctrobust.attacks import ATTACKS, CW, FGSM, LOSSES, MIFGSM, PGD, Attack, parse
 from ctrobust.errors import InputError
 
 GREY = st.integers(0, 255).map(lambda k: k / 255)
@@ -20,24 +21,55 @@ LOSS = (
     | GAMMA.map(lambda gamma: f"sce(gamma={gamma})")
     | st.builds(lambda gamma, at: f"skl( std_at={at}, gamma={gamma} )", GAMMA, st.sampled_from(["adv", "clean"]))
 )
-SUCCESS = st.sampled_from(["any", "last"])
-SEED = st.integers(-(10**18) + 1, 10**18 - 1)
-ATTACK = st.builds(FGSM, eps=RADIUS, loss=LOSS, success=SUCCESS, seed=SEED) | st.builds(
-    PGD,
-    eps=RADIUS,
-    steps=st.integers(1, 10**6),
-    step_size=st.none() | RADIUS,
-    loss=LOSS,
-    random_start=st.booleans(),
-    success=SUCCESS,
-    seed=SEED,
+COMMON = {
+    "norm": st.sampled_from(["linf", "l2"]),
+    "success": st.sampled_from(["any", "last"]),
+    "seed": st.integers(-(10**18) + 1, 10**18 - 1),
+}
+ASCENDED = st.fixed_dictionaries({"loss": LOSS, "targeted": st.just(False)}) | st.fixed_dictionaries(
+    {"loss": st.sampled_from(["ce", "margin", "dlr"]), "targeted": st.just(True)}
 )
+COUNT = st.integers(1, 10**6)
+SIZE = st.none() | RADIUS
+FIELDS: dict[str, tuple[Callable[..., Attack], dict[str, st.SearchStrategy[object]]]] = {
+    "fgsm": (FGSM, {}),
+    "pgd": (PGD, {"steps": COUNT, "step_size": SIZE, "random_start": st.booleans(), "restarts": COUNT, "eot": COUNT}),
+    "mifgsm": (MIFGSM, {"steps": COUNT, "step_size": SIZE, "momentum": RADIUS, "eot": COUNT}),
+}
+
+
+carlini: Callable[..., Attack] = CW
+CARLINI = st.fixed_dictionaries(
+    {"eps": RADIUS},
+    optional={
+        "norm": COMMON["norm"],
+        "seed": COMMON["seed"],
+        "form": st.sampled_from(["tanh", "pgd"]),
+        "steps": st.none() | COUNT,
+        "lr": st.floats(0, 1, exclude_min=True),
+        "confidence": st.floats(0, 1e9),
+        "searches": COUNT,
+        "targeted": st.booleans(),
+    },
+)
+
+
+def values(name: str) -> st.SearchStrategy[tuple[str, Attack]]:
+    """Attacks of that name with any values of their fields."""
+    kind, own = FIELDS[name]
+    fields = st.fixed_dictionaries({"eps": RADIUS}, optional={**COMMON, **own})
+    return st.tuples(fields, ASCENDED).map(lambda given: (name, kind(**given[0], **given[1])))
+
+
+ATTACK = st.sampled_from(list(FIELDS)).flatmap(values) | CARLINI.map(lambda given: ("cw", carlini(**given)))
 
 
 @settings(max_examples=300, deadline=None)
 @given(ATTACK)
-def test_text_is_read_back(attack: FGSM | PGD) -> None:
+def test_text_is_read_back(made: tuple[str, Attack]) -> None:
+    name, attack = made
     text = str(attack)
+    assert text.startswith(f"{name}:")
     read = parse(text)
     assert read == attack
     assert type(read) is type(attack)
@@ -47,14 +79,14 @@ def test_text_is_read_back(attack: FGSM | PGD) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(ATTACK, st.randoms())
-def test_order_spaces_and_defaults_do_not_matter(attack: FGSM | PGD, random: Random) -> None:
+def test_order_spaces_and_defaults_do_not_matter(made: tuple[str, Attack], random: Random) -> None:
+    name, attack = made
     parts = []
-    for field in dataclasses.fields(attack):
+    for field in dataclasses.fields(attack):  # type: ignore[arg-type]
         value = getattr(attack, field.name)
         if value is not None:
             parts.append(f" {field.name} = {str(value).lower() if isinstance(value, bool) else value} ")
     random.shuffle(parts)
-    name = "fgsm" if isinstance(attack, FGSM) else "pgd"
     assert parse(f" {name}:{','.join(parts)} ") == attack
 
 
@@ -81,6 +113,14 @@ def test_order_spaces_and_defaults_do_not_matter(attack: FGSM | PGD, random: Ran
             PGD(8 / 255, random_start=False, seed=-3),
             "pgd:eps=8/255,random_start=false,seed=-3",
         ),
+        (
+            "pgd:norm=l2,eps=1.5,restarts=5,eot=20,targeted=true,loss=margin",
+            PGD(1.5, norm="l2", restarts=5, eot=20, targeted=True, loss="margin"),
+            "pgd:eps=1.5,loss=margin,norm=l2,restarts=5,eot=20,targeted=true",
+        ),
+        ("fgsm:eps=2,norm=l2", FGSM(2, norm="l2"), "fgsm:eps=2,norm=l2"),
+        ("mifgsm:eps=8/255,momentum=1.0,steps=10", MIFGSM(8 / 255), "mifgsm:eps=8/255"),
+        ("mifgsm:eps=8/255,momentum=1/2", MIFGSM(8 / 255, momentum=0.5), "mifgsm:eps=8/255,momentum=0.5"),
     ],
 )
 def test_texts(text: str, attack: Attack, canonical: str) -> None:
@@ -89,7 +129,7 @@ def test_texts(text: str, attack: Attack, canonical: str) -> None:
     assert parse(canonical) == attack
 
 
-ALL = "fgsm, pgd, s-fgsm, s-pgd, pgd-sce"
+ALL = ", ".join(ATTACKS)
 NUMBER = "is not a number; write 0.03 or 8/255"
 
 
@@ -100,15 +140,15 @@ NUMBER = "is not a number; write 0.03 or 8/255"
         (":eps=1", f"unknown attack ''; known: {ALL}"),
         ("pdg:eps=8/255", f"unknown attack 'pdg'; did you mean 'pgd'? known: {ALL}"),
         ("spgd:eps=8/255", f"unknown attack 'spgd'; did you mean 's-pgd'? known: {ALL}"),
-        ("square:eps=8/255", f"unknown attack 'square'; known: {ALL}"),
+        ("hopskip:eps=8/255", f"unknown attack 'hopskip'; known: {ALL}"),
         ("pgd", "attack 'pgd' needs eps: write pgd:eps=8/255"),
         ("pgd:", "attack 'pgd' needs eps: write pgd:eps=8/255"),
         ("s-pgd:steps=3", "attack 's-pgd' needs eps: write s-pgd:eps=8/255"),
-        ("fgsm:eps=8/255,mu=1", "attack 'fgsm' has no field 'mu'; known: eps, loss, success, seed"),
+        ("fgsm:eps=8/255,mu=1", "attack 'fgsm' has no field 'mu'; known: eps, loss, norm, targeted, success, seed"),
         (
             "pgd:eps=8/255,stepsize=1/255",
             "attack 'pgd' has no field 'stepsize'; did you mean 'step_size'? "
-            "known: eps, steps, step_size, loss, random_start, success, seed",
+            "known: eps, steps, step_size, loss, norm, random_start, restarts, eot, targeted, success, seed",
         ),
         ("pgd:eps=8/255,eps=8/255", "'eps' is given twice"),
         ("pgd:8/255", "expected key=value, got '8/255'"),
@@ -122,6 +162,13 @@ NUMBER = "is not a number; write 0.03 or 8/255"
         ("pgd:eps=nan", "eps is for images in [0, 1] and so between 0 and 1, got nan; for 8 grey levels write 8/255"),
         ("pgd:eps=.1,step_size=2", "step_size is for images in [0, 1] and so between 0 and 1, got 2.0; for 8 "
                                    "grey levels write 8/255"),
+        ("pgd:eps=-1,norm=l2", "eps is finite and at least 0, got -1.0"),
+        ("pgd:eps=inf,norm=l2", "eps is finite and at least 0, got inf"),
+        ("pgd:eps=1,norm=l1", "norm is one of linf, l2, got 'l1'"),
+        ("pgd:eps=.1,targeted=yes", "targeted is true or false, got 'yes'"),
+        ("pgd:eps=.1,targeted=true,loss=std", "a targeted attack ascends ce, margin or dlr, got std"),
+        ("s-pgd:eps=.1,targeted=true", "a targeted attack ascends ce, margin or dlr, got std"),
+        ("mifgsm:eps=.1,momentum=2", "momentum is between 0 and 1, got 2.0"),
         ("pgd:eps=8/255,steps=2.5", "steps is a whole number, got '2.5'"),
         ("pgd:eps=8/255,steps=1e2", "steps is a whole number, got '1e2'"),
         ("pgd:eps=8/255,seed=x", "seed is a whole number, got 'x'"),
@@ -149,6 +196,8 @@ def test_refused(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("steps=0", "steps is .*at least 1, got 0"),
+        ("restarts=0", "restarts is .*at least 1, got 0"),
+        ("eot=0", "eot is .*at least 1, got 0"),
         ("loss=sce(gamma=-5)", "loss 'sce': gamma is .*at least 0, got -5.0"),
     ],
 )
@@ -158,7 +207,7 @@ def test_impossible_values_refused(text: str, message: str) -> None:
 
 
 def test_names() -> None:
-    assert ", ".join(ATTACKS) == ALL
+    assert {"fgsm", "pgd", "mifgsm", "s-fgsm", "s-pgd", "pgd-sce", "cw", "cw-pgd", "cw-l2"} <= set(ATTACKS)
     assert all(parse(f"{name}:eps=8/255") for name in ATTACKS)
     assert LOSSES == ("ce", "sce", "kl", "skl", "std", "dlr", "margin")
     assert all(parse(f"fgsm:eps=0.1,loss={loss}") == FGSM(0.1, loss=loss) for loss in LOSSES)
@@ -166,7 +215,7 @@ def test_names() -> None:
 
 
 def test_an_attack_is_a_frozen_value() -> None:
-    for attack in (FGSM(0.1), PGD(0.1)):
+    for attack in (FGSM(0.1), PGD(0.1), MIFGSM(0.1), CW(0.1)):
         with pytest.raises(dataclasses.FrozenInstanceError):
             attack.eps = 0.2  # type: ignore[misc]
         assert dataclasses.replace(attack, eps=0.2) != attack

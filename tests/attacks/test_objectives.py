@@ -13,7 +13,16 @@ from torch.nn.functional import cross_entropy
 
 from ctrobust import losses
 from ctrobust.attacks import FGSM, PGD
-from ctrobust.attacks.objectives import OBJECTIVES, Loss, canonical, log_odds, log_sce, objective
+from ctrobust.attacks.objectives import (
+    OBJECTIVES,
+    Loss,
+    canonical,
+    directed,
+    least_classes,
+    log_odds,
+    log_sce,
+    objective,
+)
 from ctrobust.errors import InputError
 
 Plain = Callable[[Tensor, Tensor], Tensor]
@@ -189,6 +198,48 @@ def test_the_other_objectives_are_their_losses() -> None:
     }
     for text, value in expected.items():
         assert torch.equal(objective(text).ascend(z, y, clean), value), text
+
+
+def test_objectives_towards_a_class() -> None:
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(9, 5, generator=generator)
+    y, target = torch.arange(9) % 5, (torch.arange(9) * 2 + 1) % 5
+    y = torch.where(y == target, (y + 1) % 5, y)
+    rows = torch.arange(9)
+    expected = {
+        # Of the same order as -CE of the target.
+        "ce": z[rows, target] - torch.tensor([z[i, torch.arange(5) != target[i]].logsumexp(0) for i in range(9)]),
+        "margin": z[rows, target] - z[rows, y],
+        "dlr": losses.dlr_targeted(z, y, target),
+    }
+    for text, value in expected.items():
+        found = objective(text).value(z, y, z, target)
+        torch.testing.assert_close(found, value)
+        assert torch.equal(objective(text).value(z, y, z, None), objective(text).ascend(z, y, z))
+    assert {name for name in OBJECTIVES if objective(name).towards is not None} == set(expected)
+
+
+def test_which_losses_lead_to_a_class() -> None:
+    assert {name for name in OBJECTIVES if directed(name)} == {"ce", "margin", "dlr"}
+    assert not directed(as_loss(losses.std))
+    with pytest.raises(InputError, match="unknown loss 'hinge'"):
+        directed("hinge")
+
+
+def test_classes_that_losses_need() -> None:
+    needed = {name: least_classes(name) for name in OBJECTIVES}
+    assert needed == {"ce": 2, "sce": 3, "kl": 2, "skl": 3, "std": 3, "dlr": 3, "margin": 2}
+    assert {name: least_classes(name, towards=True) for name in ("ce", "margin", "dlr")} == {
+        "ce": 2, "margin": 2, "dlr": 4,
+    }  # fmt: skip
+    assert least_classes(as_loss(losses.std)) == 2
+    for name, least in needed.items():
+        z = torch.randn(4, least, generator=torch.Generator().manual_seed(0))
+        y = torch.arange(4) % least
+        assert objective(name).ascend(z, y, z).shape == (4,)
+        if least > 2:
+            with pytest.raises(InputError, match=f"at least {least} classes"):
+                objective(name).ascend(z[:, :2], y % 2, z[:, :2])
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ctrobust import draws
-from ctrobust.attacks import FGSM, PGD, parse
+from ctrobust.attacks import FGSM, MIFGSM, PGD, parse
 from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.projections import Norm
 from ctrobust.errors import InputError
 
 
@@ -37,10 +38,16 @@ def test_the_start_beside_the_image_is_inside_the_ball(loss: str, eps: float) ->
 
 
 @pytest.mark.parametrize("loss", ["kl", "skl"])
-def test_a_divergence_without_a_random_start_begins_beside_the_image(loss: str) -> None:
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_a_divergence_without_a_random_start_begins_beside_the_image(loss: str, norm: Norm) -> None:
     model, x, y = small()
-    moved = PGD(0.1, steps=5, loss=loss, random_start=False, success="last")(model, x, y) - x
-    assert moved.abs().flatten(1).amax(1).min() > 0.02
+    for attack in (
+        PGD(0.1, steps=5, loss=loss, norm=norm, random_start=False, success="last"),
+        MIFGSM(0.1, steps=5, loss=loss, norm=norm, success="last"),
+        FGSM(0.1, loss=loss, norm=norm, success="last"),
+    ):
+        moved = attack(model, x, y) - x
+        assert moved.abs().flatten(1).amax(1).min() > 0.02
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
@@ -53,9 +60,13 @@ def test_labels_of_any_integer_type(dtype: torch.dtype, loss: str | Loss) -> Non
 
 @pytest.mark.parametrize("success", ["any", "last"])
 @pytest.mark.parametrize("loss", ["ce", "kl", "skl", "std"])
-@pytest.mark.parametrize("kind", [FGSM, PGD])
-def test_tensors_made_in_inference_mode(kind: type[FGSM] | type[PGD], loss: str, success: str) -> None:
+@pytest.mark.parametrize("kind", [FGSM, PGD, MIFGSM])
+@pytest.mark.parametrize("training", [True, False])
+def test_tensors_made_in_inference_mode(
+    kind: type[FGSM] | type[PGD] | type[MIFGSM], loss: str, success: str, training: bool
+) -> None:
     model, x, y = small()
+    model.train(training)
     attack = kind(0.1, loss=loss, success=success)  # type: ignore[arg-type]
     expected = attack(model, x, y)
     with torch.inference_mode():
@@ -110,7 +121,11 @@ def test_an_infinite_gamma_is_refused() -> None:
         FGSM(0.1, loss="sce(gamma=1e999)")
 
 
-@pytest.mark.parametrize("steps", [2.5, 2.0, True])
-def test_steps_are_whole(steps: float) -> None:
+@pytest.mark.parametrize("count", [2.5, 2.0, True])
+def test_counts_are_whole(count: float) -> None:
     with pytest.raises(InputError, match="steps is a whole number"):
-        PGD(0.1, steps=steps)  # type: ignore[arg-type]
+        PGD(0.1, steps=count)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="restarts is a whole number"):
+        PGD(0.1, restarts=count)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="eot is a whole number"):
+        MIFGSM(0.1, eot=count)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from ctrobust import draws
 from ctrobust.attacks import PGD
 from ctrobust.attacks.ascent import Success
 from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.projections import Norm
 
 EPS = 0.05
 
@@ -162,6 +163,166 @@ def test_dropping_the_fooled_changes_nothing_for_the_others(
     assert dropping.success.any()
     assert torch.equal(dropping.x_adv[standing], carrying.x_adv[standing])
     assert not carrying.success[standing].any()
+
+
+def inner(C: int = 6) -> tuple[nn.Sequential, Tensor, Tensor, Tensor, Tensor]:
+    """The same with grey images of class 0, and their l2 distances to class 1."""
+    model, x, y, direction = problem(C)
+    x = 0.45 + 0.1 * x
+    logits = model(x).detach()
+    distance = (logits[:, 0] - logits[:, 1]) / direction.norm()
+    # The box is further than the boundary.
+    assert 0.4 < distance.min() < distance.max() < 0.6
+    assert 0.6 * direction.abs().max() / direction.norm() < 0.4
+    return model, x, y, direction, distance
+
+
+@pytest.mark.parametrize("loss", ["margin", "ce", "std"])
+def test_in_l2_ends_at_the_best_point_of_the_ball(loss: str) -> None:
+    model, x, y, direction, _ = inner()
+    expected = x + 0.5 * direction / direction.norm()
+    straight = PGD(0.5, steps=5, loss=loss, norm="l2", random_start=False, success="last")(model, x, y)
+    torch.testing.assert_close(straight, expected, rtol=0, atol=1e-12 if loss == "margin" else 1e-2)
+    started = PGD(0.5, steps=80, loss=loss, norm="l2", success="last")(model, x, y)
+    torch.testing.assert_close(started, expected, rtol=0, atol=1e-6 if loss == "margin" else 1e-2)
+
+
+@pytest.mark.parametrize(("steps", "step_size"), [(1, 0.01), (3, 0.02), (9, 0.05)])
+def test_in_l2_each_step_is_of_the_given_length(steps: int, step_size: float) -> None:
+    model, x, y, direction, _ = inner()
+    attack = PGD(0.2, steps=steps, step_size=step_size, loss="margin", norm="l2", random_start=False, success="last")
+    expected = x + min(steps * step_size, 0.2) * direction / direction.norm()
+    torch.testing.assert_close(attack(model, x, y), expected, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("random_start", [True, False])
+@pytest.mark.parametrize("loss", ["ce", "margin", "dlr"])
+def test_success_in_l2_begins_at_the_distance_to_the_boundary(loss: str, random_start: bool) -> None:
+    model, x, y, _, distance = inner()
+    for i in range(6):
+        for factor, fooled in ((0.999, False), (1.001, True)):
+            attack = PGD(distance[i].item() * factor, steps=40, loss=loss, norm="l2", random_start=random_start)
+            assert attack.run(model, x[i : i + 1], y[i : i + 1]).success.tolist() == [fooled]
+
+
+def test_start_in_l2_is_in_the_ball_and_the_box(digits: tuple[Tensor, Tensor]) -> None:
+    x = digits[0]
+    attack = PGD(2.0, steps=1, step_size=0.0, norm="l2", success="last", seed=3)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(196, 3, dtype=x.dtype))
+    start = attack(model, x, torch.zeros(250, dtype=torch.int64))
+    moved = (start - x).flatten(1).norm(dim=1)
+    assert moved.max() <= 2 + 1e-12
+    assert moved.min() > 0.5  # much is cut off at black and white
+    direction = draws.normal(torch.arange(250), draws.stream(3, "pgd"), (1, 14, 14)).double()
+    grey = (x > 0.01) & (x < 0.99) & (start > 0) & (start < 1)
+    assert torch.equal((start - x).sign()[grey], direction.sign()[grey])
+
+
+def near(count: int) -> tuple[nn.Module, Tensor, Tensor]:
+    """Images so near to the boundary that about half of the starts are beyond it."""
+    signs = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
+    model = nn.Linear(4, 2, dtype=torch.float64)
+    model.weight.data, model.bias.data = torch.stack([0 * signs, signs]), torch.zeros(2, dtype=torch.float64)
+    return model, (0.5 - 5e-5 * signs).expand(count, 4), torch.zeros(count, dtype=torch.int64)
+
+
+@pytest.mark.parametrize("success", ["any", "last"])
+def test_restarts_begin_elsewhere_and_spare_the_fooled(success: Success) -> None:
+    model, x, y = near(200)
+    starts = []
+    for restart in range(3):
+        stream = draws.stream(7, "pgd", restart) if restart else draws.stream(7, "pgd")
+        starts.append(x + draws.uniform(torch.arange(200), stream, (4,)).double() * 0.2 - 0.1)
+    beyond = torch.stack([model(start).argmax(1) == 1 for start in starts])
+    fooled = beyond.any(0)
+    first = beyond.double().argmax(0)
+    assert 0.8 < fooled.double().mean() < 1
+    assert set(first.tolist()) == {0, 1, 2}
+
+    attack = PGD(0.1, steps=1, step_size=0.0, restarts=3, success=success, seed=7)
+    result = attack.run(model, x, y)
+    assert torch.equal(result.success, fooled)
+    for i in range(200):
+        expected = starts[first[i] if fooled[i] else 2][i]
+        torch.testing.assert_close(result.x_adv[i], expected, rtol=0, atol=1e-15)
+    # A clean pass where misclassified images are left alone; then for each start one to differentiate and one to judge,
+    # which is not needed for a start that was seen to fool.
+    tries = torch.where(fooled, first + 1, 3)
+    clean, unneeded = (1, fooled.long()) if success == "any" else (0, torch.zeros(200, dtype=torch.int64))
+    assert torch.equal(result.backwards, tries)
+    assert torch.equal(result.forwards, clean + 2 * tries - unneeded)
+    assert torch.equal(attack(model, x, y), result.x_adv)
+
+
+def test_one_restart_is_none() -> None:
+    model, x, y = near(50)
+    assert torch.equal(PGD(0.1, steps=2, restarts=1)(model, x, y), PGD(0.1, steps=2)(model, x, y))
+
+
+class NoisyGradient(nn.Module):
+    """A linear model whose gradient is disturbed anew at each pass, though its logits are not."""
+
+    def __init__(self, model: nn.Module, noise: float) -> None:
+        super().__init__()
+        self.model, self.noise = model, noise
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model(x)
+        nothing = (torch.randn_like(x) * self.noise * (x - x.detach())).flatten(1).sum(1)
+        return torch.stack([logits[:, 0], logits[:, 1] + nothing], 1)
+
+
+def test_averaging_overcomes_noise_in_the_gradient() -> None:
+    model, x, y, direction = problem(2)
+    noisy = NoisyGradient(model, 3.0)
+    reached = {}
+    for eot in (1, 30, 300):
+        torch.manual_seed(0)
+        state = torch.get_rng_state()
+        x_adv = PGD(EPS, steps=4, loss="margin", random_start=False, success="last", eot=eot)(noisy, x, y)
+        assert torch.equal(torch.get_rng_state(), state)
+        reached[eot] = ((x_adv - x) * direction).flatten(1).sum(1).mean().item()
+    most = ((best(x, direction, EPS) - x) * direction).flatten(1).sum(1).mean().item()
+    assert reached[1] < 0.5 * most < 0.8 * most < reached[30] < reached[300]
+    assert reached[300] > 0.97 * most
+
+
+def test_a_random_model_is_attacked_as_it_is(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
+    x, y = digits[0][:60], digits[1][:60]
+    model = nn.Sequential(nn.Dropout(0.3), network)
+    for attack in (PGD(0.1, steps=12), PGD(0.1, steps=12, eot=4)):
+        result = attack.run(model, x, y)
+        # Drawn from the caller's generator, which is then put back: the same again.
+        assert torch.equal(attack.run(model, x, y).x_adv, result.x_adv)
+        assert result.success.double().mean() > 0.5
+    assert not network.training
+
+
+@pytest.mark.parametrize("loss", ["ce", "margin", "dlr"])
+@pytest.mark.parametrize("C", [2, 3, 6])
+def test_targeted_ends_in_the_best_corner(loss: str, C: int) -> None:
+    if loss == "dlr" and C == 2:
+        return
+    model, x, y, direction = problem(C)
+    for label, sign in ((1, 1), (0, -1)):
+        attack = PGD(EPS, steps=9, loss=loss, targeted=True, success="last")
+        result = attack.run(model, x, y + label)
+        torch.testing.assert_close(result.x_adv, best(x, sign * direction, EPS), rtol=0, atol=1e-15)
+        assert torch.equal(result.success, model(result.x_adv).argmax(1) == label)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("loss", ["ce", "margin", "dlr"])
+def test_targeted_reaches_classes_of_a_network(
+    network: nn.Sequential, digits: tuple[Tensor, Tensor], loss: str, norm: Norm
+) -> None:
+    (x, y), eps = digits, 0.3 if norm == "linf" else 3.0
+    target = (y + 1 + torch.arange(250) % 9) % 10
+    result = PGD(eps, steps=20, loss=loss, norm=norm, targeted=True).run(network, x, target)
+    assert torch.equal(network(result.x_adv).argmax(1) == target, result.success)
+    assert result.success.double().mean() > 0.8
+    there = network(x).argmax(1) == target
+    assert torch.equal(result.x_adv[there], x[there])
 
 
 def test_text_and_comparison() -> None:

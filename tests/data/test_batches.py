@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctrobust.data import Dataset, epoch_batches, gather, to_float
+from ctrobust.data import Dataset, augment, epoch_batches, gather, to_float
 from ctrobust.errors import InputError
 
 
@@ -72,3 +72,13 @@ def test_gather_picks_rows(channels: int) -> None:
 def test_to_float_refuses_what_is_not_a_batch_of_uint8(images: torch.Tensor) -> None:
     with pytest.raises(InputError, match=r"images must be torch.uint8 \(N, C, H, W\); got torch\."):
         to_float(images)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_moved_as_bytes_are_those_moved_as_floats(channels: int) -> None:
+    data, index = dataset(channels), torch.tensor([3, 1, 9, 0, 0])
+    (x, y), (moved, same) = gather(data, index), gather(data, index, moved=7)
+    assert torch.equal(same, y)
+    assert torch.equal(moved, augment(x, index, 7))
+    assert moved.is_contiguous(memory_format=torch.channels_last)
+    assert not torch.equal(moved, x)

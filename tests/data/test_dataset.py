@@ -1,3 +1,4 @@
+import hashlib
 from typing import Any
 
 import pytest
@@ -62,3 +63,17 @@ def test_take_refuses_nothing(limit: int) -> None:
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=r"dots \(test\): " + message):
         Dataset(**fields(**changes))
+
+
+def test_the_digest_is_of_the_contents_alone() -> None:
+    images = torch.arange(3000 * 12, dtype=torch.int32).to(torch.uint8).reshape(3000, 3, 2, 2)
+    labels = torch.arange(3000) % 3
+    dataset = Dataset(**fields(images=images, labels=labels))
+    expected = hashlib.sha256(images.numpy().tobytes() + labels.numpy().tobytes()).hexdigest()[:16]
+    assert dataset.digest() == expected
+    layout = images.to(memory_format=torch.channels_last)
+    assert Dataset(**fields(images=layout, labels=labels, name="other", split="train")).digest() == expected
+    images[2999, 2, 1, 1] += 1
+    assert dataset.digest() != expected
+    assert Dataset(**fields(images=images, labels=labels.flip(0))).digest() != dataset.digest()
+    assert dataset.take(2000).digest() != dataset.digest()

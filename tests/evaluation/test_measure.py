@@ -8,6 +8,9 @@ from torch import Tensor, nn
 
 import ctrobust as ct
 from ctrobust.attacks import FGSM, PGD, AttackResult
+from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.projections import Norm
+from ctrobust.attacks.victim import Victim
 from ctrobust.data import Dataset, to_float
 from ctrobust.errors import CtrobustError, InputError
 from ctrobust.evaluation import Evaluation, evaluate, evaluate_each, wilson
@@ -65,22 +68,28 @@ class Shift:
 
     by: float | tuple[float, ...]
     eps: float = 0.1
+    norm: Norm = "linf"
+    steps: int = 1
+    targeted: bool = False
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         return self.run(model, x, y, keys).x_adv
 
     def run(
-        self,
-        model: nn.Module,  # noqa: ARG002
-        x: Tensor,
-        y: Tensor,  # noqa: ARG002
-        keys: Tensor | None = None,  # noqa: ARG002
-        clean_logits: Tensor | None = None,  # noqa: ARG002
+        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
     ) -> AttackResult:
-        nothing = torch.zeros(len(x), dtype=torch.int64)
-        return AttackResult(
-            x + torch.tensor(self.by, dtype=x.dtype), torch.ones(len(x), dtype=torch.bool), nothing, nothing
-        )
+        return run_attack(self, model, x, y, keys, clean_logits)
+
+    def parts(self) -> tuple[Part, ...]:
+        return (Part(self),)
+
+    def least_classes(self) -> int:
+        return 2
+
+    def once(self, victim: Victim, part: Part) -> None:
+        assert part.attack is self
+        index = victim.standing()
+        victim.note(index, victim.x[index] + torch.tensor(self.by, dtype=victim.x.dtype), fooled=True)
 
 
 class Gives(nn.Module):
@@ -135,7 +144,8 @@ def test_one_clean_pass_for_several_attacks() -> None:
     outs = list(evaluate_each(model, (x, y), [FGSM(eps=0.1), None, PGD(eps=0.1, steps=5)], chunk=20))
     handle.remove()
     spent = sum(int(out.forwards.sum()) for out in outs)
-    assert sum(seen) == len(x) + spent + 2 * len(x)  # once clean, what the attacks say they spent, and a check of each
+    attacked = int(outs[0].clean_correct.sum())
+    assert sum(seen) == len(x) + spent + 2 * attacked  # once clean, what the attacks say they spent, a check of each
     assert seen[:3] == [20, 20, 10]
     for out, attack in zip(outs, [FGSM(eps=0.1), None, PGD(eps=0.1, steps=5)], strict=True):
         assert_same(out, evaluate(model, (x, y), attack, chunk=20))
@@ -211,9 +221,9 @@ class TestMode:
         model = self.mixed()
         before = [part.training for part in model.modules()]
 
-        def watch(done: int, _: int) -> None:
+        def watch(done: float, total: float, _: str) -> None:
             assert not any(part.training for part in model.modules())
-            if done == 50 * after:  # at the end of the clean pass, and of the attack
+            if done == (50 if after == 1 else total):  # at the end of the clean pass, and of the attack
                 raise KeyboardInterrupt
 
         with pytest.warns(UserWarning, match="training mode"), pytest.raises(KeyboardInterrupt):
@@ -230,16 +240,18 @@ class TestMode:
         assert [part.training for part in model.modules()] == before
 
 
-@pytest.mark.parametrize(
-    ("attacks", "passes"), [([None], 1), ([FGSM(eps=0.1)], 2), ([FGSM(eps=0.1), None, FGSM(eps=0.2)], 3)]
-)
-def test_watch_is_told_examples_done_of_all(attacks: list[FGSM | None], passes: int) -> None:
-    told: list[tuple[int, int]] = []
-    outs = list(
-        evaluate_each(network(), examples(50), attacks, chunk=20, watch=lambda done, all_: told.append((done, all_)))
-    )
+@pytest.mark.parametrize("attacks", [[None], [FGSM(eps=0.1)], [FGSM(eps=0.1), None, PGD(eps=0.1, restarts=3)]])
+def test_watch_is_told_how_much_is_done_and_of_what(attacks: list[FGSM | PGD | None]) -> None:
+    told: list[tuple[float, float, str]] = []
+    outs = list(evaluate_each(network(), examples(50), attacks, chunk=20, watch=lambda *said: told.append(said)))
     assert len(outs) == len(attacks)
-    assert told == [(50 * turn + done, 50 * passes) for turn in range(passes) for done in (20, 40, 50)]
+    done = [said[0] for said in told]
+    assert done[:3] == [20, 40, 50]
+    assert done == sorted(done)
+    assert all(0 <= a <= b for a, b, _ in told)
+    assert told[-1][0] == told[-1][1]
+    named = {what for _, _, what in told} - {"", "clean images"}
+    assert {str(attack) for attack in attacks if attack} <= named
 
 
 @pytest.mark.parametrize(
@@ -369,7 +381,7 @@ class TestAttacksAreChecked:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
     def test_on_the_sphere_is_inside(self, dtype: torch.dtype) -> None:
         x = torch.rand(100, 3, dtype=dtype, generator=torch.Generator().manual_seed(0)) * 0.9
-        out = evaluate(identity(dtype), (x, torch.zeros(100, dtype=torch.int64)), Shift(0.1))
+        out = evaluate(identity(dtype), (x, x.argmax(1)), Shift(0.1))
         assert abs(out.distance - 0.1).max() < 1e-6
 
     def test_a_success_that_is_none_is_not_counted(self) -> None:
@@ -380,7 +392,7 @@ class TestAttacksAreChecked:
 
     def test_an_image_made_right_is_not_robust(self) -> None:
         out = evaluate(identity(), pixels(), Shift((0.2, -0.2, 0.0), eps=0.2))
-        assert out.prediction.tolist() == [0, 0, 0, 2, 0]
+        assert out.prediction.tolist() == [0, 0, 1, 2, 0]  # the third is not attacked
         assert out.robust.tolist() == [True, True, False, True, False]  # the third is misclassified without the attack
         assert out.unconfirmed.tolist() == [True, True, False, True, False]
 
@@ -388,8 +400,13 @@ class TestAttacksAreChecked:
         x = torch.full((30, 3), 0.5, dtype=torch.float64)
         x[25, 1] = 0.95
         with pytest.raises(CtrobustError, match=r"values 0\.6 to 1\.05"):
-            evaluate(identity(), (x, torch.zeros(30, dtype=torch.int64)), Shift(0.1), chunk=7)
+            evaluate(identity(), (x, x.argmax(1)), Shift(0.1), chunk=7)
 
 
 def test_the_public_name() -> None:
     assert ct.evaluate is evaluate
+
+
+def test_targeted_attacks_are_refused() -> None:
+    with pytest.raises(InputError, match="targeted: evaluation asks who is misclassified"):
+        evaluate(network(), examples(), PGD(eps=0.1, targeted=True))

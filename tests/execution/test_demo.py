@@ -6,22 +6,28 @@ from ctrobust.errors import RunError
 from ctrobust.execution import train_demo
 from ctrobust.execution.demo import ATTACKS, EPS, METHODS, demo_spec
 from ctrobust.execution.evaluating import expand
-from ctrobust.specs import METHODS as KNOWN
+from ctrobust.specs import FastSpec, NaturalSpec
 from ctrobust.training import Saving
 from ctrobust.training.loop import Silent
 
 
-def test_the_networks_differ_in_their_recipe_alone() -> None:
-    dropout, mdl = (demo_spec(method) for method in METHODS)
-    assert set(METHODS) <= set(KNOWN)
+def test_the_networks_of_a_pair_differ_in_one_thing() -> None:
+    dropout, mdl, fast, ctr = (demo_spec(method) for method in METHODS)
+    assert isinstance(dropout.recipe, NaturalSpec)
+    assert isinstance(mdl.recipe, NaturalSpec)
     assert (dropout.recipe.samples, dropout.recipe.rho) == (1, 0)
     assert (mdl.recipe.samples, mdl.recipe.rho) == (4, 1)
     assert dropout == mdl.model_copy(update={"recipe": dropout.recipe})
-    assert dropout.data == "digits"
+    assert isinstance(fast.recipe, FastSpec)
+    assert isinstance(ctr.recipe, FastSpec)
+    assert (fast.recipe.gamma, ctr.recipe.gamma) == (0, 2)
+    assert fast.recipe.eps == EPS
+    assert fast == ctr.model_copy(update={"recipe": fast.recipe})
+    assert dropout.data == fast.data == "digits"
 
 
 def test_the_attacks_are_those_that_its_table_names() -> None:
-    assert [str(attack) for attack in expand(ATTACKS, [EPS])] == [
+    assert [str(attack) for attack in expand(ATTACKS, [str(EPS)])] == [
         "fgsm:eps=0.1", "pgd:eps=0.1", "pgd:eps=0.1,loss=std",
     ]  # fmt: skip
 

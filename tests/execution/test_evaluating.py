@@ -111,20 +111,20 @@ class TestStored:
 
     def test_a_second_time_nothing_is_done(self, run: Path, digits: Dataset) -> None:
         attacks = [QUICK, None, SLOW]
-        told: list[int] = []
+        told: list[float] = []
         first = list(
-            evaluate_stored(run, digits, attacks, limit=LIMIT, chunk=16, watch=lambda done, _: told.append(done))
+            evaluate_stored(run, digits, attacks, limit=LIMIT, chunk=16, watch=lambda done, *_: told.append(done))
         )
         assert [one.attack for one in first] == ["fgsm:eps=0.1", "none", "pgd:eps=0.1,steps=3,loss=std"]
         assert all(one.seconds is not None and one.seconds >= 0 for one in first)
-        assert told[-1] == 3 * LIMIT
+        assert told[-1] > told[0] > 0
         files = sorted((run / "outcomes").iterdir())
         assert sorted(one.file or Path() for one in first) == files
         times = [file.stat().st_mtime_ns for file in files]
 
         told.clear()
         again = list(
-            evaluate_stored(run, digits, attacks, limit=LIMIT, chunk=16, watch=lambda done, _: told.append(done))
+            evaluate_stored(run, digits, attacks, limit=LIMIT, chunk=16, watch=lambda done, *_: told.append(done))
         )
         assert [one.seconds for one in again] == [None] * 3
         assert [one.file for one in again] == [one.file for one in first]
@@ -190,8 +190,8 @@ class TestStored:
         assert attacked(run, digits, [QUICK])[0].seconds is None
 
     def test_interrupted_between_attacks_the_first_is_kept(self, run: Path, digits: Dataset) -> None:
-        def watch(done: int, _: int) -> None:
-            if done > 2 * LIMIT:  # the clean pass and the first attack are done
+        def watch(_: float, __: float, what: str) -> None:
+            if what == str(SLOW):  # the clean pass and the first attack are done
                 raise KeyboardInterrupt
 
         outs = evaluate_stored(run, digits, [QUICK, SLOW], limit=LIMIT, chunk=16, watch=watch)

@@ -73,7 +73,7 @@ def test_the_settings_of_mdl_all_count() -> None:
 @pytest.mark.parametrize("recipe", [Natural(), Natural(samples=K), Natural(samples=K, rho=1.0)])
 def test_gradients_reach_every_parameter(recipe: Natural) -> None:
     model = network()
-    only_loss(recipe, model).backward()  # type: ignore[no-untyped-call]
+    only_loss(recipe, model).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name

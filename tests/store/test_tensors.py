@@ -1,6 +1,8 @@
 """Tensors on disk, without pickle."""
 
+import os
 import pickle
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,16 @@ def test_round_trip(tmp_path: Path) -> None:
     for name, tensor in tensors.items():
         assert found[name].dtype == tensor.dtype
         torch.testing.assert_close(found[name], tensor.detach(), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux only")
+def test_a_path_that_is_no_text(tmp_path: Path) -> None:
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff/w.safetensors"))
+    write_tensors(path, {"w": torch.arange(3), "empty": torch.zeros(0, 2)}, NOTE)
+    found, note = read_tensors(path)
+    assert found["w"].tolist() == [0, 1, 2]
+    assert found["empty"].shape == (0, 2)
+    assert note == NOTE
 
 
 def test_the_layout_makes_no_difference_to_the_bytes(tmp_path: Path) -> None:

@@ -49,6 +49,61 @@ def test_two_processes_give_the_losses_and_weights_of_one(tmp_path: Path, method
     assert two.read_spec().world_size == 2
 
 
+@pytest.mark.parametrize("recipe", ["free", "trades"])
+def test_two_processes_attack_as_one_does(tmp_path: Path, recipe: str) -> None:
+    one = RunDirectory(tmp_path / "one")  # of mnistnet, which has no BatchNorm
+    fields = {"limit": 40, "epochs": 2, "batch_size": 16, "lr": 0.05, "model": {"width": 8}}
+    train(train_spec({**fields, "recipe": {"name": recipe, "gamma": 2.0, "eps": 0.1}}), one)
+    two = trained(tmp_path / "two", "--recipe", recipe, "--gamma", "2", "--eps", "0.1", "--limit", "40", *MANY)
+    for expected, found in zip(one.read_metrics(), two.read_metrics(), strict=True):
+        assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
+    expected_state, found_state = read_tensors(one.checkpoint_file)[0], read_tensors(two.checkpoint_file)[0]
+    assert ("recipe.delta" in expected_state) == (recipe == "free")
+    assert expected_state.keys() == found_state.keys()
+    for name, expected_tensor in expected_state.items():
+        # TRADES' first steps follow gradients so small that their signs are rounding's in a few pixels
+        torch.testing.assert_close(found_state[name], expected_tensor, rtol=1e-3, atol=1e-4)
+
+
+STATISTICS = """
+import torch
+from ctrobust import data
+from ctrobust.specs import train_spec
+from ctrobust.training import Devices, Run
+
+fields = {"batch_size": 16, "world_size": 2, "model": {"name": "resnet18", "width": 8}}
+spec = train_spec({**fields, "recipe": {"name": "trades", "steps": 2}})
+fabric = Devices(accelerator="cpu").fabric(spec)
+fabric.launch()
+run = Run.begin(spec, data.load("digits").take(16), fabric)
+run.wrapped.train()
+(name,) = [name for name in run.model.state_dict() if "stem" in name and name.endswith("running_mean")]
+mean = run.model.get_buffer(name)
+mean += 1000 * fabric.global_rank
+run.batch(torch.arange(16))
+means = run.ranks.gather(mean)
+if fabric.is_global_zero:
+    print(len(means), means.abs().max().item())
+"""
+
+
+def test_every_batch_begins_with_the_statistics_of_the_first_process(tmp_path: Path) -> None:
+    # an attack in eval mode uses them, and those of the first process are the ones saved
+    script = tmp_path / "script.py"
+    script.write_text(STATISTICS)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    count, largest = done.stdout.split()
+    assert count == "16"
+    assert float(largest) < 10
+
+
 def children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(child) for child in text.split()]

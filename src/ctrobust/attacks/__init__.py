@@ -1,16 +1,36 @@
 """Attacks: frozen values called on (model, x, y). `parse` reads them from text, `str` writes them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from ctrobust.attacks.apgd import APGD
+from ctrobust.attacks.autoattack import AutoAttack
+from ctrobust.attacks.cw import CW
+from ctrobust.attacks.fab import FAB
 from ctrobust.attacks.fgsm import FGSM
 from ctrobust.attacks.grammar import Value, parse_attack
+from ctrobust.attacks.mifgsm import MIFGSM
 from ctrobust.attacks.objectives import OBJECTIVES
+from ctrobust.attacks.parts import Attack
 from ctrobust.attacks.pgd import PGD
-from ctrobust.attacks.result import Attack, AttackResult
+from ctrobust.attacks.prepared import prepare
+from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.square import Square
 
-ATTACKS: dict[str, tuple[type[FGSM] | type[PGD], Mapping[str, Value]]] = {
+ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
     "fgsm": (FGSM, {}),
     "pgd": (PGD, {}),
+    "mifgsm": (MIFGSM, {}),
+    "cw": (CW, {}),
+    "cw-pgd": (CW, {"form": "pgd"}),
+    "cw-l2": (CW, {"norm": "l2"}),
+    "apgd": (APGD, {}),
+    "apgd-t": (APGD, {"loss": "dlr", "targets": 9}),
+    "apgd-dlr": (APGD, {"loss": "dlr"}),
+    "s-apgd": (APGD, {"loss": "std"}),
+    "fab": (FAB, {}),
+    "fab-t": (FAB, {"targets": 9}),
+    "square": (Square, {}),
+    "autoattack": (AutoAttack, {}),
     "s-fgsm": (FGSM, {"loss": "std"}),
     "s-pgd": (PGD, {"loss": "std"}),
     "pgd-sce": (PGD, {"loss": "sce(gamma=5)"}),
@@ -20,7 +40,22 @@ ATTACKS: dict[str, tuple[type[FGSM] | type[PGD], Mapping[str, Value]]] = {
 LOSSES: tuple[str, ...] = tuple(OBJECTIVES)
 """Names of the losses that attacks ascend."""
 
-__all__ = ["ATTACKS", "FGSM", "LOSSES", "PGD", "Attack", "AttackResult", "parse"]
+__all__ = [
+    "APGD",
+    "ATTACKS",
+    "CW",
+    "FAB",
+    "FGSM",
+    "LOSSES",
+    "MIFGSM",
+    "PGD",
+    "Attack",
+    "AttackResult",
+    "AutoAttack",
+    "Square",
+    "parse",
+    "prepare",
+]
 
 
 def parse(text: str) -> Attack:
@@ -29,8 +64,8 @@ def parse(text: str) -> Attack:
     Example:
         >>> parse("s-pgd:eps=8/255,steps=20") == PGD(eps=8 / 255, steps=20, loss="std")
         True
-        >>> parse(str(PGD(eps=0.3, loss="skl(gamma=1)", seed=3)))
-        PGD(eps=0.3, steps=20, step_size=None, loss='skl(gamma=1)', random_start=True, success='any', seed=3)
+        >>> print(parse("pgd:eps=0.3,loss=skl(gamma=1.0),steps=20,seed=3"))
+        pgd:eps=0.3,loss=skl(gamma=1),seed=3
     """
     attack: Attack = parse_attack(text, ATTACKS)
     return attack

@@ -1,17 +1,26 @@
 """Values that attacks have in common, refused when impossible."""
 
+import math
 from collections.abc import Collection
 
-from ctrobust.attacks.objectives import Loss, canonical
+from ctrobust.attacks.objectives import Loss, canonical, directed
 from ctrobust.errors import InputError
 
 
-def check_radius(eps: float, name: str = "eps") -> None:
-    """A radius or step for images in [0, 1]."""
-    if not 0.0 <= eps <= 1.0:
+def check_eps(eps: float, norm: str, name: str = "eps") -> None:
+    """A radius or step for images in [0, 1]; an l2 ball may be wider than a pixel's range."""
+    if norm == "linf" and not 0.0 <= eps <= 1.0:
         raise InputError(
             f"{name} is for images in [0, 1] and so between 0 and 1, got {eps}; for 8 grey levels write 8/255"
         )
+    if not 0.0 <= eps < math.inf:
+        raise InputError(f"{name} is finite and at least 0, got {eps}")
+
+
+def check_share(value: float, name: str) -> None:
+    """A number from 0 to 1."""
+    if not 0.0 <= value <= 1.0:
+        raise InputError(f"{name} is between 0 and 1, got {value}")
 
 
 def check_count(value: int, name: str) -> None:
@@ -26,6 +35,8 @@ def check_choice(value: str, name: str, allowed: Collection[str]) -> None:
         raise InputError(f"{name} is one of {', '.join(allowed)}, got {value!r}")
 
 
-def check_loss(loss: str | Loss) -> str | Loss:
-    """A loss in its canonical spelling, or a callable as it is."""
+def check_loss(loss: str | Loss, *, targeted: bool = False) -> str | Loss:
+    """A loss in its canonical spelling, or a callable as it is; `targeted` asks that it can lead to a class."""
+    if targeted and not directed(loss):
+        raise InputError(f"a targeted attack ascends ce, margin or dlr, got {loss}")
     return canonical(loss) if isinstance(loss, str) else loss

@@ -1,28 +1,35 @@
 """The fast gradient sign method, and with loss="std" the paper's S-FGSM."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor, nn
 
 from ctrobust import draws
 from ctrobust.attacks.ascent import Success, ascend
-from ctrobust.attacks.checks import check_choice, check_loss, check_radius
+from ctrobust.attacks.checks import check_choice, check_eps, check_loss
 from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.objectives import Loss, objective
+from ctrobust.attacks.objectives import Loss, least_classes, objective
+from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.projections import NORMS, Norm, steepest
 from ctrobust.attacks.randomness import beside
 from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.victim import Victim
 
 
 @dataclass(frozen=True)
 class FGSM:
     """One step of eps along the sign of the gradient: clip(x + eps sign grad L(f(x), y), 0, 1).
 
-    KL and SKL, whose gradient at x is zero, are differentiated at x + 0.001 N(0, 1).
+    KL and SKL, whose gradient at x is zero, are differentiated at x + 0.001 N(0, 1). In l2 (the fast gradient method)
+    the step is the gradient scaled to length eps.
 
     Attributes:
-        eps: radius of the l-infinity ball.
+        eps: radius of the ball.
         loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
             (logits, y, clean_logits) -> (N,).
+        norm: "linf" or "l2".
+        targeted: y are the classes to reach; for losses ce, margin and dlr.
         success: "any" leaves misclassified images as they are; "last" attacks them too.
         seed: of the random start.
 
@@ -31,43 +38,55 @@ class FGSM:
         fgsm:eps=8/255,loss=sce(gamma=5)
     """
 
+    steps: ClassVar[int] = 1
+
     eps: float
     loss: str | Loss = "ce"
+    norm: Norm = "linf"
+    targeted: bool = False
     success: Success = "any"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_radius(self.eps)
+        check_choice(self.norm, "norm", NORMS)
+        check_eps(self.eps, self.norm)
         check_choice(self.success, "success", ("any", "last"))
-        object.__setattr__(self, "loss", check_loss(self.loss))
+        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
     def __str__(self) -> str:
         return format_attack(self, "fgsm")
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, ...)."""
-        return self._attack(model, x, y, keys, None, judge=False).x_adv
+        return run_attack(self, model, x, y, keys, judge=False).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
     ) -> AttackResult:
         """The attacked images with outcomes and counts."""
-        return self._attack(model, x, y, keys, clean_logits, judge=True)
+        return run_attack(self, model, x, y, keys, clean_logits)
 
-    def _attack(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None, clean_logits: Tensor | None, *, judge: bool
-    ) -> AttackResult:
+    def parts(self) -> tuple[Part, ...]:
+        """Only itself."""
+        return (Part(self),)
+
+    def least_classes(self) -> int:
+        """Those that the loss needs."""
+        return least_classes(self.loss)
+
+    def once(self, victim: Victim, part: Part) -> None:  # noqa: ARG002 - there is one
+        """The one step."""
         ascended = objective(self.loss)
         stream = draws.stream(self.seed, "fgsm")
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
-            return beside(x, keys, stream, self.eps)
+            return beside(x, keys, stream, self.eps, self.norm)
 
-        def step(x: Tensor, _: Tensor, gradient: Tensor) -> Tensor:
-            return (x + self.eps * gradient.sign()).clamp_(0.0, 1.0)
+        def step(_: Tensor, x: Tensor, __: Tensor, gradient: Tensor) -> Tensor:
+            return x.add(steepest(gradient, self.norm), alpha=self.eps).clamp_(0.0, 1.0)
 
-        return ascend(
-            model, x, y, keys, clean_logits,
+        ascend(
+            victim, ascended,
             start=start if ascended.flat_at_clean else None, step=step, steps=1,
-            objective=ascended, success=self.success, judge=judge,
+            success=self.success, judge=victim.judge,
         )  # fmt: skip

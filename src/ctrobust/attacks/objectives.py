@@ -45,20 +45,45 @@ class Objective:
         ascend: (logits, y, clean_logits) -> (N,).
         needs_clean: whether the clean logits are looked at.
         flat_at_clean: whether the gradient is zero at the clean image, so that an attack must start beside it.
+        towards: (logits, y, target) -> (N,), the form that leads to one wrong class; None where there is none.
     """
 
     ascend: Loss
     needs_clean: bool
     flat_at_clean: bool
+    towards: Loss | None = None
+
+    def value(self, logits: Tensor, y: Tensor, clean: Tensor, target: Tensor | None) -> Tensor:
+        """The objective (N,), towards the target class where one is given."""
+        if target is None:
+            return self.ascend(logits, y, clean)
+        assert self.towards is not None
+        return self.towards(logits, y, target)
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """One named loss: how its objective is made from its parameters, their defaults, whether it is a divergence."""
+    """One named loss.
+
+    Attributes:
+        make: its objective from its parameters.
+        defaults: of the parameters.
+        divergence: whether it compares with the clean output.
+        classes: it needs at least so many.
+        towards: (logits, y, target) -> (N,) and the classes that it needs; None where a target makes no sense.
+    """
 
     make: Callable[..., Loss]
     defaults: Mapping[str, Value]
     divergence: bool = False
+    classes: int = 2
+    towards: tuple[Loss, int] | None = None
+
+
+def _towards_margin(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
+    """How far the target's logit is above the right one's, (N,)."""
+    logits = checked_logits(logits)
+    return label_class(logits, target) - label_class(logits, y)
 
 
 def _ce() -> Loss:
@@ -90,13 +115,13 @@ def _margin() -> Loss:
 
 
 OBJECTIVES: dict[str, _Entry] = {
-    "ce": _Entry(_ce, {}),
-    "sce": _Entry(_sce, {"gamma": 2.0}),
+    "ce": _Entry(_ce, {}, towards=(lambda z, _, t: -log_odds(z, t), 2)),
+    "sce": _Entry(_sce, {"gamma": 2.0}, classes=3),
     "kl": _Entry(_kl, {}, divergence=True),
-    "skl": _Entry(_skl, {"gamma": 2.0, "std_at": "adv"}, divergence=True),
-    "std": _Entry(_std, {}),
-    "dlr": _Entry(_dlr, {}),
-    "margin": _Entry(_margin, {}),
+    "skl": _Entry(_skl, {"gamma": 2.0, "std_at": "adv"}, divergence=True, classes=3),
+    "std": _Entry(_std, {}, classes=3),
+    "dlr": _Entry(_dlr, {}, classes=3, towards=(losses.dlr_targeted, 4)),
+    "margin": _Entry(_margin, {}, towards=(_towards_margin, 2)),
 }
 
 
@@ -143,4 +168,23 @@ def objective(loss: str | Loss) -> Objective:
         return Objective(loss, needs_clean=True, flat_at_clean=False)
     name, parameters = _resolve(loss)
     entry = OBJECTIVES[name]
-    return Objective(entry.make(**parameters), needs_clean=entry.divergence, flat_at_clean=entry.divergence)
+    towards = None if entry.towards is None else entry.towards[0]
+    return Objective(entry.make(**parameters), entry.divergence, entry.divergence, towards)
+
+
+def directed(loss: str | Loss) -> bool:
+    """Whether a loss can lead to a given class."""
+    return isinstance(loss, str) and OBJECTIVES[_resolve(loss)[0]].towards is not None
+
+
+def least_classes(loss: str | Loss, *, towards: bool = False) -> int:
+    """With fewer classes the loss, or its form towards a target, is undefined.
+
+    Example:
+        >>> least_classes("dlr"), least_classes("dlr", towards=True), least_classes("ce")
+        (3, 4, 2)
+    """
+    if not isinstance(loss, str):
+        return 2
+    entry = OBJECTIVES[_resolve(loss)[0]]
+    return entry.towards[1] if towards and entry.towards is not None else entry.classes

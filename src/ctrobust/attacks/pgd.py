@@ -6,27 +6,35 @@ from torch import Tensor, nn
 
 from ctrobust import draws
 from ctrobust.attacks.ascent import Success, ascend
-from ctrobust.attacks.checks import check_choice, check_count, check_loss, check_radius
+from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_loss
 from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.objectives import Loss, objective
-from ctrobust.attacks.projections import linf_bounds
-from ctrobust.attacks.randomness import beside, linf_start
+from ctrobust.attacks.objectives import Loss, least_classes, objective
+from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.projections import NORMS, Norm, project, steepest
+from ctrobust.attacks.randomness import ball_start, beside
 from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.victim import Victim
 
 
 @dataclass(frozen=True)
 class PGD:
-    """Signed gradient steps from a uniform start, projected on the ball and then the box after each.
+    """Steps along the gradient's sign from a uniform start, projected on the ball and then the box after each.
 
-    x <- clip(x + clip(x_adv + step_size sign grad L(f(x_adv), y) - x, -eps, eps), 0, 1)
+    x_adv <- clip(x + clip(x_adv + step_size sign grad L(f(x_adv), y) - x, -eps, eps), 0, 1)
+
+    In l2 the step is the gradient scaled to length step_size, and the ball is the l2 ball.
 
     Attributes:
-        eps: radius of the l-infinity ball.
+        eps: radius of the ball.
         steps: how many.
         step_size: of each; None is eps / 4.
         loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
             (logits, y, clean_logits) -> (N,).
+        norm: "linf" or "l2".
         random_start: uniform in the ball; False starts at the image, which is BIM.
+        restarts: from other random starts, on those who still stand.
+        eot: gradients averaged for each step, for models that draw at random.
+        targeted: y are the classes to reach; for losses ce, margin and dlr.
         success: "any" stops an example at the first image that fools, for evaluation; "last" makes all steps, for
             adversarial training and for tables made with torchattacks.
         seed: of the random start.
@@ -40,48 +48,61 @@ class PGD:
     steps: int = 20
     step_size: float | None = None
     loss: str | Loss = "ce"
+    norm: Norm = "linf"
     random_start: bool = True
+    restarts: int = 1
+    eot: int = 1
+    targeted: bool = False
     success: Success = "any"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_radius(self.eps)
-        check_count(self.steps, "steps")
+        check_choice(self.norm, "norm", NORMS)
+        check_eps(self.eps, self.norm)
+        for name in ("steps", "restarts", "eot"):
+            check_count(getattr(self, name), name)
         if self.step_size is not None:
-            check_radius(self.step_size, "step_size")
+            check_eps(self.step_size, self.norm, "step_size")
         check_choice(self.success, "success", ("any", "last"))
-        object.__setattr__(self, "loss", check_loss(self.loss))
+        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
     def __str__(self) -> str:
         return format_attack(self, "pgd")
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, ...)."""
-        return self._attack(model, x, y, keys, None, judge=False).x_adv
+        return run_attack(self, model, x, y, keys, judge=self.restarts > 1).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
     ) -> AttackResult:
         """The attacked images with outcomes and counts."""
-        return self._attack(model, x, y, keys, clean_logits, judge=True)
+        return run_attack(self, model, x, y, keys, clean_logits)
 
-    def _attack(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None, clean_logits: Tensor | None, *, judge: bool
-    ) -> AttackResult:
+    def parts(self) -> tuple[Part, ...]:
+        """One for each restart."""
+        return tuple(Part(self, restart) for restart in range(self.restarts))
+
+    def least_classes(self) -> int:
+        """Those that the loss needs."""
+        return least_classes(self.loss)
+
+    def once(self, victim: Victim, part: Part) -> None:
+        """All steps from one start."""
         size = self.eps / 4 if self.step_size is None else self.step_size
-        stream, ascended = draws.stream(self.seed, "pgd"), objective(self.loss)
+        restart = (part.restart,) if part.restart else ()
+        stream, ascended = draws.stream(self.seed, "pgd", *restart), objective(self.loss)
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
             if not self.random_start:
-                return beside(x, keys, stream, self.eps)
-            return linf_start(x, keys, stream, self.eps).clamp_(0.0, 1.0)
+                return beside(x, keys, stream, self.eps, self.norm)
+            return project(ball_start(x, keys, stream, self.eps, self.norm), x, self.eps, self.norm)
 
-        def step(x: Tensor, adv: Tensor, gradient: Tensor) -> Tensor:
-            low, high = linf_bounds(x, self.eps)
-            return adv.add(gradient.sign_(), alpha=size).clamp_(low, high)
+        def step(_: Tensor, x: Tensor, adv: Tensor, gradient: Tensor) -> Tensor:
+            return project(adv.add(steepest(gradient, self.norm), alpha=size), x, self.eps, self.norm)
 
-        return ascend(
-            model, x, y, keys, clean_logits,
+        ascend(
+            victim, ascended,
             start=start if self.random_start or ascended.flat_at_clean else None, step=step, steps=self.steps,
-            objective=ascended, success=self.success, judge=judge,
+            success=self.success, eot=self.eot, judge=victim.judge,
         )  # fmt: skip

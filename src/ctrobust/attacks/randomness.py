@@ -1,20 +1,40 @@
 """Random starts, keyed by example: independent of batch size, order, sharding, and of who was dropped before."""
 
+import math
+
+import torch
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.projections import linf_bounds
+from ctrobust.attacks.projections import TINY, Norm, l2_norm, project, steepest
 
 
-def linf_start(x: Tensor, keys: Tensor, stream: int, eps: float) -> Tensor:
+def ball_start(x: Tensor, keys: Tensor, stream: int, eps: float, norm: Norm) -> Tensor:
     """Uniform in the eps-ball around x, not yet in the box."""
-    noise = draws.uniform(keys, stream, tuple(x.shape[1:])).to(x)
-    return x + (noise * (2 * eps) - eps)
+    shape = tuple(x.shape[1:])
+    if norm == "linf":
+        return x + (draws.uniform(keys, stream, shape).to(x) * (2 * eps) - eps)
+    direction = draws.normal(keys, stream, shape).to(x)
+    # The largest of d uniform draws is a uniform one's d-th root, and the same bits in any batch, which pow is not.
+    radius = draws.uniform(keys, draws.stream(stream, "radius"), (math.prod(shape),)).amax(1).to(x)
+    return x + direction * (eps * radius.view(-1, *[1] * len(shape)) / l2_norm(direction).clamp_(min=TINY))
 
 
-def beside(x: Tensor, keys: Tensor, stream: int, eps: float) -> Tensor:
+def sphere_start(x: Tensor, keys: Tensor, stream: int, eps: float, norm: Norm) -> Tensor:
+    """Where a climb begins: x + eps t, cut to the box, t uniform, scaled to max |t| = 1; in l2 normal, scaled to 1."""
+    shape = tuple(x.shape[1:])
+    if norm == "l2":
+        offset = steepest(draws.normal(keys, stream, shape).to(x), norm)
+    else:
+        offset = draws.uniform(keys, stream, shape).to(x).mul_(2).sub_(1)
+        longest = offset.flatten(1).abs().amax(1).clamp_(min=torch.finfo(x.dtype).tiny)
+        offset /= longest.view(-1, *[1] * len(shape))
+    return project(offset.mul_(eps).add_(x), x, eps, norm)
+
+
+def beside(x: Tensor, keys: Tensor, stream: int, eps: float, norm: Norm = "linf") -> Tensor:
     """Where divergences, flat at x, begin: x + 0.001 N(0, 1), in the eps-ball and the box."""
-    return normal_start(x, keys, stream, 0.001).clamp_(*linf_bounds(x, eps))
+    return project(normal_start(x, keys, stream, 0.001), x, eps, norm)
 
 
 def normal_start(x: Tensor, keys: Tensor, stream: int, scale: float) -> Tensor:

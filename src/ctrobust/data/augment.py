@@ -6,6 +6,7 @@ memory, and pixels of any type are moved as integers, bit for bit.
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from ctrobust import draws
 from ctrobust.errors import InputError
 
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_TABLE = 1 << 20  # bytes of the masks of all crops, which are then kept: float32 images of CIFAR's size fit
 
 
 def augment(x: Tensor, keys: Tensor, stream: int, pad: int = 4, flip: bool = True) -> Tensor:
@@ -72,24 +74,24 @@ def _shift(
     x: Tensor, down: NDArray[np.int64], right: NDArray[np.int64], flip: NDArray[np.bool_], pad: int, channels_last: bool
 ) -> Tensor:
     """Flips and crops images that are contiguous as (N, C, H, W), or as (N, H, W, C) if `channels_last`."""
-    count, size = len(x), x[0].numel()
-    (height, width), step = (x.shape[1:3], x.shape[3]) if channels_last else (x.shape[2:], 1)
+    shape, count, size = x.shape, len(x), x.numel() // len(x)
+    (height, width), step = (shape[1:3], shape[3]) if channels_last else (shape[2:], 1)
     mirrored = np.flatnonzero(flip)
     source = np.arange(count)
     source[mirrored] = np.arange(count, count + len(mirrored))  # behind the originals
     start = source * size + (down * width + right) * step
-
-    def index(values: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(values).to(x.device)
-
     margin = x.new_zeros(pad * (width + 1) * step)
-    parts = (margin, x.flatten(), _mirror(x.index_select(0, index(mirrored)), channels_last).flatten(), margin)
+    flipped = _mirror(x.index_select(0, _index(mirrored, x)), channels_last)
     integers = _INTEGERS[x.element_size()]
-    runs = torch.cat(parts).view(integers).unfold(0, size, 1).index_select(0, index(start))
-    rows, columns = _inside(height, width, step, pad, integers, x.device)
-    kept = rows.index_select(0, index(down)).bitwise_and_(columns.index_select(0, index(right)))
+    values = torch.cat((margin, x.flatten(), flipped.flatten(), margin)).view(integers)
+    runs = values.unfold(0, size, 1).index_select(0, _index(start, x))
+    kept = _kept(down, right, values, _Form(height, width * step, step, pad))
     runs.view(count, -1, kept.shape[1]).bitwise_and_(kept[:, None])
-    return runs.view(x.dtype).view(x.shape)
+    return runs.view(x.dtype).view(shape)
+
+
+def _index(values: NDArray[np.int64], beside: Tensor) -> Tensor:
+    return torch.from_numpy(values).to(beside.device)
 
 
 def _mirror(x: Tensor, channels_last: bool) -> Tensor:
@@ -97,16 +99,38 @@ def _mirror(x: Tensor, channels_last: bool) -> Tensor:
     return x.permute(0, 3, 1, 2).flip(3).permute(0, 2, 3, 1) if channels_last else x.flip(3)
 
 
-@lru_cache(maxsize=8)
-def _inside(
-    height: int, width: int, step: int, pad: int, integers: torch.dtype, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Where a crop that starts in each row, and in each column, lies inside the image: all bits set there, else none.
+class _Form(NamedTuple):
+    """What a mask of an image depends on: values a row and a pixel, and the pixels of padding."""
 
-    Both (2 pad + 1, height * width * step).
-    """
-    ones = torch.full((max(height, width * step),), -1, dtype=integers, device=device)
+    height: int
+    row: int
+    step: int
+    pad: int
+
+
+def _kept(down: NDArray[np.int64], right: NDArray[np.int64], values: Tensor, form: _Form) -> Tensor:
+    """All bits set where each crop lies inside its image, else none: (N, height * row), in the type of `values`."""
+    side = 2 * form.pad + 1
+    if side**2 * form.height * form.row * values.element_size() <= _TABLE:
+        return _inside(form, values.dtype, values.device).index_select(0, _index(down * side + right, values))
+    rows, columns = _inside_rows_and_columns(form, values.dtype, values.device)
+    by_row = rows.index_select(0, _index(down, values))
+    return by_row.bitwise_and_(columns.index_select(0, _index(right, values)))
+
+
+@lru_cache(maxsize=8)
+def _inside(form: _Form, integers: torch.dtype, device: torch.device) -> Tensor:
+    """Where a crop that starts in each row and column lies inside the image: ((2 pad + 1)^2, height * row)."""
+    rows, columns = _inside_rows_and_columns(form, integers, device)
+    return (rows[:, None] & columns).flatten(0, 1)
+
+
+@lru_cache(maxsize=8)
+def _inside_rows_and_columns(form: _Form, integers: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The same for rows, and for columns: both (2 pad + 1, height * row)."""
+    height, row, step, pad = form
+    ones = torch.full((max(height, row),), -1, dtype=integers, device=device)
     rows = functional.pad(ones[:height], (pad, pad)).unfold(0, height, 1)
-    columns = functional.pad(ones[: width * step], (pad * step, pad * step)).unfold(0, width * step, step)
-    shape = (2 * pad + 1, height, width * step)
+    columns = functional.pad(ones[:row], (pad * step, pad * step)).unfold(0, row, step)
+    shape = (2 * pad + 1, height, row)
     return rows[:, :, None].expand(shape).flatten(1), columns[:, None].expand(shape).flatten(1)

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ctrobust.data.augment import augment
 from ctrobust.data.dataset import Dataset
 from ctrobust.errors import InputError
 
@@ -29,9 +30,15 @@ def epoch_batches(order: Tensor, batch_size: int, start: int = 0) -> tuple[Tenso
     return tuple(order[first : first + batch_size] for first in range(start * batch_size, len(order), batch_size))
 
 
-def gather(dataset: Dataset, index: Tensor) -> tuple[Tensor, Tensor]:
-    """Picks examples: images as (B, C, H, W) float32 in [0, 1], channels last, and labels as (B,) int64."""
-    return to_float(dataset.images.index_select(0, index)), dataset.labels.index_select(0, index)
+def gather(dataset: Dataset, index: Tensor, moved: int | None = None) -> tuple[Tensor, Tensor]:
+    """Picks examples: images as (B, C, H, W) float32 in [0, 1], channels last, and labels as (B,) int64.
+
+    With `moved`, a stream of `draws.stream`, `augment` moves the images, keyed by `index`, while a value is one byte.
+    """
+    images = dataset.images.index_select(0, index)
+    if moved is not None:
+        images = augment(images, index, moved)
+    return to_float(images), dataset.labels.index_select(0, index)
 
 
 def to_float(images: Tensor) -> Tensor:

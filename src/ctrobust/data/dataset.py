@@ -1,6 +1,7 @@
 """What every data set is once loaded."""
 
 import dataclasses
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -8,6 +9,8 @@ import torch
 from torch import Tensor
 
 from ctrobust.errors import InputError
+
+_PART = 1024  # examples hashed at a time, where they have to be copied in order
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,13 @@ class Dataset:
     def num_classes(self) -> int:
         """How many classes there are, present in this split or not."""
         return len(self.classes)
+
+    def digest(self) -> str:
+        """Sixteen hexadecimal digits of the SHA-256 of images and labels: what tells other contents of one name."""
+        sha256 = hashlib.sha256()
+        for part in (*torch.split(self.images, _PART), *torch.split(self.labels, _PART)):
+            sha256.update(part.contiguous().numpy().data)
+        return sha256.hexdigest()[:16]
 
     def take(self, limit: int | None) -> "Dataset":
         """The first `limit` examples, sharing memory; all of them for None or where there are no more."""

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks import Attack
+from ctrobust.attacks import Attack, prepare
 from ctrobust.attacks.guards import check_batch, check_logits
+from ctrobust.attacks.parts import WORTH_PREPARING
 from ctrobust.data import Dataset, to_float
-from ctrobust.errors import CtrobustError, InputError
+from ctrobust.errors import InputError
+from ctrobust.evaluation.campaign import Campaign, Forgetful, Keeper, cost
 from ctrobust.evaluation.outcomes import Evaluation
 
-Watch = Callable[[int, int], None]
-"""Told how many examples of how many are done."""
+Watch = Callable[[float, float, str], None]
+"""Told how much of how much is done, about, counted in passes, and what is being tried."""
 
 Examples = Dataset | tuple[Tensor, Tensor]
 """A data set, or float images (N, ...) in [0, 1] with integer labels (N,)."""
@@ -34,7 +36,7 @@ def evaluate(
 
     A model in training mode is warned of, put in eval mode and back. Each attacked image is checked to lie in the ball
     and the box and is classified once more; only what is misclassified then counts as fooled. `chunk` examples are
-    attacked at a time.
+    attacked at a time; those who survive a part of the attack (a restart, a target, one of an ensemble) are pooled.
 
     Raises:
         InputError: images outside [0, 1], labels outside the classes, a model that gives NaN or probabilities.
@@ -53,35 +55,54 @@ def evaluate_each(
     limit: int | None = None,
     chunk: int = 256,
     watch: Watch | None = None,
+    keepers: Sequence[Keeper] | None = None,
 ) -> Iterator[Evaluation]:
-    """The same for several attacks with one clean pass, each yielded when it is done; the model stays in eval mode."""
+    """The same for several attacks with one clean pass, each yielded when it is done; the model stays in eval mode.
+
+    `keepers`, one for each attack, hold the state of what is under way.
+    """
     if chunk < 1:
         raise InputError(f"chunk is at least 1, got {chunk}")
-    chunks = _Chunks(model, data, limit, chunk)
-    total = len(chunks.labels) * (1 + sum(attack is not None for attack in attacks))
-    done = 0
-
-    def advance(size: int) -> None:
-        nonlocal done
-        done += size
-        if watch is not None:
-            watch(done, total)
+    for attack in attacks:
+        if attack is not None and attack.targeted:
+            raise InputError(f"{attack} is targeted: evaluation asks who is misclassified, not as what")
+    examples = _Chunks(model, data, limit, chunk)
+    kept: Sequence[Keeper] = [Forgetful()] * len(attacks) if keepers is None else keepers
 
     with evaluation_mode(model):
-        logits = []
-        for x, y, _ in chunks:
-            logits.append(_logits(model, x, y))
-            advance(len(y))
-        clean = torch.cat(logits)
+        ahead = _Ahead(watch, attacks, len(examples.labels))
+        clean = examples.clean_logits(model, ahead.tell)
         _refuse_probabilities(clean)
+        quick = model
+        if any(attack is not None and attack.steps >= WORTH_PREPARING for attack in attacks):
+            quick = prepare(model, examples.batch(torch.arange(min(chunk, len(clean))))[0])
+        for attack, keeper in zip(attacks, kept, strict=True):
+            campaign = Campaign(clean, examples.labels, keeper)
+            if attack is not None:
+                ahead.begin()
+                campaign.run(quick, attack, examples.batch, clean, chunk, ahead.tell)
+            yield _assemble(examples.labels, clean, campaign)
 
-        for attack in attacks:
-            parts = []
-            for x, y, keys in chunks if attack is not None else ():
-                assert attack is not None
-                parts.append(_attacked(model, attack, x, y, keys, clean[keys]))
-                advance(len(y))
-            yield _assemble(chunks.labels, clean, parts)
+
+class _Ahead:
+    """Progress through several attacks: those not begun yet count as if nobody fell."""
+
+    def __init__(self, watch: Watch | None, attacks: Sequence[Attack | None], count: int) -> None:
+        self.watch = watch
+        self.costs = [count * sum(cost(part) for part in attack.parts()) for attack in attacks if attack is not None]
+        self.before = self.spent = 0.0
+
+    def begin(self) -> None:
+        """The next attack."""
+        self.before += self.spent
+        self.spent = 0.0
+        self.costs.pop(0)
+
+    def tell(self, done: float, total: float, what: str) -> None:
+        """Pass it on, with what lies before and ahead."""
+        self.spent = done
+        if self.watch is not None:
+            self.watch(self.before + done, self.before + total + sum(self.costs), what)
 
 
 class _Chunks:
@@ -93,54 +114,40 @@ class _Chunks:
         tensors = itertools.chain(model.parameters(), model.buffers())
         self.reference = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        for keys in torch.split(torch.arange(len(self.labels)), self.size):
-            x, y = self.images[keys], self.labels[keys]
-            x = to_float(x) if x.dtype == torch.uint8 else x
-            if self.reference is not None:
-                device, dtype = self.reference.device, self.reference.dtype
-                x, y, keys = x.to(device, dtype), y.to(device), keys.to(device)
-            check_batch(x, y, keys)
-            yield x, y, keys
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Images, labels and keys of these positions."""
+        x, y, keys = self.images[index], self.labels[index], index
+        x = to_float(x) if x.dtype == torch.uint8 else x
+        if self.reference is not None:
+            device, dtype = self.reference.device, self.reference.dtype
+            x, y, keys = x.to(device, dtype), y.to(device), keys.to(device)
+        check_batch(x, y, keys)
+        return x, y, keys
+
+    def clean_logits(self, model: nn.Module, watch: Watch) -> Tensor:
+        """Of all images, (N, C)."""
+        logits = []
+        for index in torch.split(torch.arange(len(self.labels)), self.size):
+            x, y, _ = self.batch(index)
+            with torch.no_grad():
+                logits.append(check_logits(model(x), y))
+            watch(float(index[-1]) + 1, float(len(self.labels)), "clean images")
+        return torch.cat(logits)
 
 
-def _attacked(
-    model: nn.Module, attack: Attack, x: Tensor, y: Tensor, keys: Tensor, clean: Tensor
-) -> tuple[Tensor, ...]:
-    """One chunk: logits under attack, distance, forwards, backwards, unconfirmed."""
-    result = attack.run(model, x, y, keys, clean)
-    distance = (result.x_adv - x).flatten(1).abs().amax(1)
-    low, high = (value.item() for value in result.x_adv.aminmax())
-    rounding = 4 * torch.finfo(x.dtype).eps
-    if not (distance.max().item() <= attack.eps + rounding and low >= 0 and high <= 1):
-        raise CtrobustError(
-            f"{attack} left its ball or the box: distance {distance.max().item():.6g} of {attack.eps:.6g}, "
-            f"values {low:.6g} to {high:.6g}"
-        )
-    logits = _logits(model, result.x_adv, y)
-    unconfirmed = result.success & (logits.argmax(1) == y) & (clean.argmax(1) == y)
-    return logits, distance, result.forwards, result.backwards, unconfirmed
-
-
-def _assemble(labels: Tensor, clean: Tensor, parts: list[tuple[Tensor, ...]]) -> Evaluation:
-    """The outcomes from the chunks' tensors; without chunks, those of no attack."""
-    zeros = torch.zeros(len(labels), dtype=torch.int64)
-    columns = (
-        [torch.cat(column).cpu() for column in zip(*parts, strict=True)]
-        if parts
-        else [clean, zeros.float(), zeros, zeros, zeros.bool()]
-    )
-    logits, distance, forwards, backwards, unconfirmed = columns
+def _assemble(labels: Tensor, clean: Tensor, campaign: Campaign) -> Evaluation:
+    """The outcomes from the campaign's state."""
+    logits = campaign.logits
     return Evaluation(
         labels=labels.cpu().to(torch.int64).numpy(),
         clean_probabilities=clean.float().softmax(1).cpu().numpy(),
-        probabilities=logits.float().softmax(1).cpu().numpy(),
+        probabilities=logits.float().softmax(1).numpy(),
         clean_prediction=clean.argmax(1).cpu().numpy(),
-        prediction=logits.argmax(1).cpu().numpy(),
-        distance=distance.float().numpy(),
-        forwards=forwards.numpy(),
-        backwards=backwards.numpy(),
-        unconfirmed=unconfirmed.numpy(),
+        prediction=logits.argmax(1).numpy(),
+        distance=campaign.distance.numpy(),
+        forwards=campaign.forwards.numpy(),
+        backwards=campaign.backwards.numpy(),
+        unconfirmed=campaign.unconfirmed.numpy(),
     )
 
 
@@ -155,11 +162,6 @@ def _examples(data: Examples, limit: int | None) -> tuple[Tensor, Tensor]:
     images, labels = data
     check_batch(images, labels, None)
     return images[:limit].detach(), labels[:limit]
-
-
-def _logits(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    with torch.no_grad():
-        return check_logits(model(x), y)
 
 
 def _refuse_probabilities(logits: Tensor) -> None:

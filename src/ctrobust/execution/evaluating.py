@@ -5,9 +5,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from ctrobust import data as datasets
 from ctrobust.attacks import Attack, parse
+from ctrobust.attacks.parts import left_out
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError
 from ctrobust.evaluation import Evaluation, evaluate_each
@@ -32,6 +36,32 @@ class Attacked:
     evaluation: Evaluation
     file: Path | None
     seconds: float | None
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What an ensemble did not try, because the network has too few classes for it."""
+        return () if self.attack == "none" else left_out(parse(self.attack), self.evaluation.probabilities.shape[1])
+
+
+class _Partial:
+    """The state of an evaluation under way, in a file beside the one that will hold its outcomes."""
+
+    def __init__(self, outcomes: Path | None) -> None:
+        self.file = None if outcomes is None else outcomes.with_suffix(".partial.npz")
+
+    def load(self) -> dict[str, NDArray[Any]] | None:
+        """What was saved last."""
+        return read_arrays(self.file) if self.file is not None and self.file.exists() else None
+
+    def save(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Atomically, in the place of what was there."""
+        if self.file is not None:
+            write_arrays(self.file, arrays)
+
+    def remove(self) -> None:
+        """The outcomes are there."""
+        if self.file is not None:
+            self.file.unlink(missing_ok=True)
 
 
 def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
@@ -100,7 +130,8 @@ def evaluate_stored(
     specs = [EvaluationSpec.model_validate({**common, "attack": text}) for text in texts]
     files = [run.outcomes_file(spec) if run else None for spec in specs]
     missing = [attack for attack, kept in zip(attacks, files, strict=True) if kept is None or not kept.exists()]
-    fresh = evaluate_each(load(file), data, missing, limit=limit, chunk=chunk, watch=watch)
+    keepers = [_Partial(kept) for kept in files if kept is None or not kept.exists()]
+    fresh = evaluate_each(load(file), data, missing, limit=limit, chunk=chunk, watch=watch, keepers=keepers)
     begun = time.monotonic()
     for text, attack, kept in zip(texts, attacks, files, strict=True):
         if attack not in missing and kept is not None:
@@ -109,5 +140,6 @@ def evaluate_stored(
         evaluation = next(fresh)
         if kept is not None:
             write_arrays(kept, evaluation.arrays())
+            _Partial(kept).remove()
         yield Attacked(text, evaluation, kept, time.monotonic() - begun)
         begun = time.monotonic()

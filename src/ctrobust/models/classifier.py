@@ -80,7 +80,8 @@ class Classifier(nn.Module):
             return self(x).expand(k, -1, -1)  # type: ignore[no-any-return]
         if self.noise is None and k > 1:
             raise InputError(f"{k} samples of a head without noise are all the same: build the model with one")
-        return self._logits(self.features(x), k).view(k, len(x), -1)
+        logits = self._logits(self.features(x), k)
+        return logits.view(k, len(x), logits.shape[-1])
 
     def _logits(self, features: Tensor, k: int) -> Tensor:
         """The head under k draws of the noise, or as it is: (N, D) -> (k * N, C)."""

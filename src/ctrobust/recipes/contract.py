@@ -3,7 +3,23 @@
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
+
+
+class Attacked(Protocol):
+    """What an attack inside a recipe asks of a model."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Logits (N, C)."""
+        ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """What is trained; the attack asks for no gradient of it."""
+        ...
+
+    def modules(self) -> Iterator[nn.Module]:
+        """All parts; the attack may need them in eval mode."""
+        ...
 
 
 class Network(Protocol):
@@ -15,6 +31,14 @@ class Network(Protocol):
 
     def sample_logits(self, x: Tensor, k: int) -> Tensor:
         """Logits of k sub-networks (k, N, C)."""
+        ...
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """What is trained."""
+        ...
+
+    def modules(self) -> Iterator[nn.Module]:
+        """All parts."""
         ...
 
 

@@ -13,8 +13,18 @@ class Ranks(Protocol):
         """Whether this process keeps what belongs to the whole run."""
         ...
 
+    @property
+    def index(self) -> int:
+        """Which process this is, from 0; it holds the positions index, index + count, ... of each batch."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        ...
+
     def gather(self, values: Tensor) -> Tensor:
-        """The (n,) values of every process as one tensor; n may differ between them."""
+        """The (n, ...) values of every process as one tensor; n may differ between them."""
         ...
 
     def sum(self, values: Tensor) -> Tensor:
@@ -26,6 +36,8 @@ class Alone:
     """One process."""
 
     first = True
+    index = 0
+    count = 1
 
     def gather(self, values: Tensor) -> Tensor:
         """Its own values."""

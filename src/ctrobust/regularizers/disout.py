@@ -42,7 +42,7 @@ class Disout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Distort blocks."""
-        if not self.training:
+        if not self.training or x.numel() == 0:
             return x
         draw = fresh(self.draw, x)
         mask = outside_blocks(x, draw, self.drop * draw.progress, self.block)

@@ -20,7 +20,7 @@ class Dropout(nn.Module):
         """Keep-masks, k for each example: (k, N, D) bool."""
         draw = fresh(self.draw, x)
         keys = sample_keys(draw.keys, k)
-        return draws.keep(keys, draw.stream, x[0].numel(), self.drop).view(k, *x.shape)
+        return draws.keep(keys, draw.stream, x.shape[1:].numel(), self.drop).view(k, *x.shape)
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop once."""

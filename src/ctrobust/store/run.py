@@ -20,7 +20,8 @@ from ctrobust.store.atomic import remove_leftovers, write_atomic
 class RunDirectory:
     """Where each part of a run lies.
 
-    `spec.json`, `metrics.jsonl`, `checkpoint/last.safetensors`, `model.safetensors`, `record.json`, `outcomes/*.npz`.
+    `spec.json`, `metrics.jsonl`, `checkpoint/last.safetensors`, `model.safetensors`, `record.json`, `outcomes/*.npz`;
+    with held-out images `checkpoint/best.safetensors`.
     """
 
     path: Path
@@ -39,6 +40,11 @@ class RunDirectory:
     def checkpoint_file(self) -> Path:
         """The state to resume from."""
         return self.path / "checkpoint" / "last.safetensors"
+
+    @property
+    def best_file(self) -> Path:
+        """The weights that were best on the held-out images."""
+        return self.path / "checkpoint" / "best.safetensors"
 
     @property
     def model_file(self) -> Path:

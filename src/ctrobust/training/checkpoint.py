@@ -1,6 +1,7 @@
 """The state of a run between two batches: enough to go on to the same bits."""
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ class Progress:
         step: optimizer steps made.
         loss_sum: sum of the epoch's losses, each weighted by its batch.
         seconds: of each finished epoch, then of the one under way.
+        watched: the collapse watch's accuracy of the last finished epoch.
+        collapses: the epochs after which it had fallen too far, each with what it was before and after.
+        returned_to: the epoch whose weights the run went back to when it ended at a collapse.
+        best: the best epoch on the held-out images and its accuracies.
     """
 
     epoch: int = 0
@@ -31,6 +36,10 @@ class Progress:
     step: int = 0
     loss_sum: float = 0.0
     seconds: list[float] = field(default_factory=lambda: [0.0])
+    watched: float | None = None
+    collapses: list[dict[str, float]] = field(default_factory=list)
+    returned_to: int | None = None
+    best: dict[str, float] | None = None
 
 
 def save(
@@ -40,10 +49,11 @@ def save(
     model: nn.Module,
     optimizer: Optimizer,
     recipe: Recipe,
+    copies: Mapping[str, nn.Module] | None = None,
     *,
     write: bool = True,
 ) -> None:
-    """Write all of it to one file, atomically.
+    """Write all of it to one file, atomically; `copies` are further networks.
 
     Every process of a run calls this, because a recipe's state may be spread over them; only one of them writes.
     """
@@ -52,18 +62,29 @@ def save(
         for name, value in entries.items():
             if isinstance(value, Tensor):
                 tensors[f"optimizer.{index}.{name}"] = value
+    for copy, network in (copies or {}).items():
+        tensors |= {f"{copy}.{name}": tensor for name, tensor in network.state_dict().items()}
     tensors |= {f"recipe.{name}": tensor for name, tensor in recipe.state_dict().items()}
     if write:
         write_tensors(path, tensors, {"spec": spec_hash, "progress": dataclasses.asdict(progress)})
 
 
-def restore(path: Path, spec_hash: str, model: nn.Module, optimizer: Optimizer, recipe: Recipe) -> Progress:
-    """Put model, optimizer and recipe into the saved state, and say where it is."""
+def restore(
+    path: Path,
+    spec_hash: str,
+    model: nn.Module,
+    optimizer: Optimizer,
+    recipe: Recipe,
+    copies: Mapping[str, nn.Module] | None = None,
+) -> Progress:
+    """Put model, optimizer, recipe and copies into the saved state, and say where it is."""
     tensors, note = read_tensors(path)
     if note.get("spec") != spec_hash:
         raise RunError(f"{path} belongs to a run of spec {note.get('spec')}, this one is {spec_hash}")
     try:
         model.load_state_dict(_under(tensors, "model"))
+        for copy, network in (copies or {}).items():
+            network.load_state_dict(_under(tensors, copy))
         parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         entries: dict[int, dict[str, Any]] = {}
         for name, value in _under(tensors, "optimizer").items():

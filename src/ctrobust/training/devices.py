@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import torch
 from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
 from lightning_fabric.utilities.rank_zero import rank_zero_only
-from torch import Tensor
+from torch import Tensor, nn
 
 from ctrobust.errors import InputError, RunError
 from ctrobust.specs import TrainSpec
@@ -39,9 +40,10 @@ class Devices:
             raise InputError(f"{spec.world_size} processes cannot be spread evenly over {self.nodes} nodes")
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banner is not for our users
         strategy = "ddp" if self.strategy == "auto" and spec.world_size > 1 else self.strategy
+        start = {"ddp": "popen", "ddp_spawn": "spawn"}.get(strategy)
         return Fabric(
             accelerator=self.accelerator,
-            strategy=strategy,
+            strategy=DDPStrategy(start_method=start, broadcast_buffers=False) if start else strategy,  # type: ignore[arg-type]
             devices=spec.world_size // self.nodes,
             num_nodes=self.nodes,
             precision=PRECISIONS[spec.precision],  # type: ignore[arg-type]
@@ -64,6 +66,20 @@ def is_main_process() -> bool:
     return getattr(rank_zero_only, "rank", 0) in (0, None)
 
 
+class Inner(nn.Module):
+    """A network without its wrapper for many processes, in the run's precision: what an attack calls."""
+
+    def __init__(self, model: nn.Module, fabric: Fabric) -> None:
+        super().__init__()
+        self.model, self.fabric = model, fabric
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The network's logits."""
+        with self.fabric.autocast():
+            logits: Tensor = self.model(x)
+        return logits
+
+
 class FabricRanks:
     """The processes of a run, as recipes see them."""
 
@@ -75,14 +91,33 @@ class FabricRanks:
         """Whether this process keeps what belongs to the whole run."""
         return self.fabric.is_global_zero
 
+    @property
+    def index(self) -> int:
+        """Which process this is."""
+        return self.fabric.global_rank
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self.fabric.world_size
+
     def gather(self, values: Tensor) -> Tensor:
-        """The (n,) values of every process as one tensor; n may differ between them by padding to the longest."""
+        """The (n, ...) values of every process as one tensor; n may differ between them by padding to the longest."""
         if self.fabric.world_size == 1:
             return values
         sizes = self._stacked(torch.tensor([len(values)], device=values.device))[:, 0].tolist()
-        padded = torch.nn.functional.pad(values, (0, max(sizes) - len(values)))
-        parts = self._stacked(padded)
+        padding = values.new_zeros(max(sizes) - len(values), *values.shape[1:])
+        parts = self._stacked(torch.cat([values, padding]))
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
+
+    def share_buffers(self, model: nn.Module) -> None:
+        """Give every process the first one's buffers, among them BatchNorm's statistics, which are those saved.
+
+        Before each batch, and not at each pass as DDP would: an attack passes DDP by, and a resumed run has them equal.
+        """
+        if self.fabric.world_size > 1:
+            for buffer in model.buffers():
+                torch.distributed.broadcast(buffer, 0)
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over the processes."""

@@ -10,16 +10,17 @@ from typing import Any, Protocol
 import torch
 from lightning_fabric import Fabric
 
-from ctrobust import data, draws
+from ctrobust import data
 from ctrobust.data import Dataset
-from ctrobust.errors import CtrobustError, InputError, RunError
-from ctrobust.evaluation import evaluate
+from ctrobust.errors import CtrobustError, RunError
 from ctrobust.regularizers import forget
 from ctrobust.specs import TrainSpec, differences, spec_hash
 from ctrobust.store import RunDirectory
 from ctrobust.training import checkpoint, weights
 from ctrobust.training.devices import Devices, launch
-from ctrobust.training.environment import environment
+from ctrobust.training.holdout import check_left
+from ctrobust.training.measuring import measure, settle
+from ctrobust.training.record import make_record
 from ctrobust.training.run import Run
 
 
@@ -83,6 +84,7 @@ def train(
     fabric = (devices or Devices()).fabric(spec)
     train_set = data.load(spec.data, "train", data_root).take(spec.limit)
     test_set = data.load(spec.data, "test", data_root)
+    check_left(train_set, spec.validation)  # before anything is written
     watcher, saving = watcher or Silent(), saving or Saving()
     return launch(fabric, _train, spec, run, train_set, test_set, resume, watcher, saving)
 
@@ -106,18 +108,18 @@ def _train(
             return run.read_record()
         if run.checkpoint_file.exists():
             state.progress = checkpoint.restore(
-                run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe
+                run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe, state.copies
             )
         if main:
             run.keep_metrics(up_to_epoch=state.progress.epoch)
         try:
-            while state.progress.epoch < spec.epochs:
+            while state.progress.epoch < spec.epochs and state.progress.returned_to is None:
                 _Epoch(state, run, watcher, saving).go()
         finally:
             forget(state.model)
         if main:
-            record = _record(state, test_set)
-            weights.save(run.model_file, state.model, spec.model, train_set)
+            record = make_record(state, test_set)
+            weights.save(run.model_file, state.result, spec.model, train_set)
             run.write_record(record)
         fabric.barrier()
         return run.read_record()
@@ -148,9 +150,8 @@ class _Epoch:
     def go(self) -> None:
         """Descend each batch, tell, save, and stop where asked."""
         state, spec, progress = self.state, self.state.spec, self.state.progress
-        order = draws.permutation(len(state.train), draws.stream(spec.seed, "order", progress.epoch))
         state.wrapped.train()
-        for index in data.epoch_batches(order, spec.batch_size, start=progress.batch):
+        for index in data.epoch_batches(state.order(), spec.batch_size, start=progress.batch):
             self.total += state.batch(index).to(self.total.device)
             progress.batch += 1
             self.tell()
@@ -186,7 +187,7 @@ class _Epoch:
         progress.seconds[-1] = self.before + self.saved - self.begun
         checkpoint.save(
             self.run.checkpoint_file, spec_hash(state.spec), progress, state.model, state.optimizer, state.recipe,
-            write=state.ranks.first,
+            state.copies, write=state.ranks.first,
         )  # fmt: skip
 
     def end(self) -> None:
@@ -194,12 +195,15 @@ class _Epoch:
         state, progress = self.state, self.state.progress
         loss = _finite(float(state.ranks.sum(self.total)), progress.step) / len(state.train)
         seconds = self.before + time.monotonic() - self.begun
+        found = state.fabric.broadcast(measure(state) if state.ranks.first else {})
+        settle(state, self.run, found)
         metrics = {
             "epoch": progress.epoch + 1,
             "step": progress.step,
             "loss": loss,
             "lr": state.rate(progress.step - 1),
             "seconds": round(seconds, 3),
+            **found,
         }
         if state.ranks.first:
             self.run.add_metrics(metrics)
@@ -216,24 +220,3 @@ def _finite(value: float, step: int) -> float:
     if not abs(value) < float("inf"):
         raise RunError(f"the loss is {value} at step {step}: training diverged; a smaller lr may help")
     return value
-
-
-def _record(state: Run, test_set: Dataset) -> dict[str, Any]:
-    """What the run gave, and on what."""
-    try:
-        outcome = evaluate(state.model.eval(), test_set)
-    except InputError as error:
-        raise RunError(f"training diverged in its last steps: {error}; a smaller lr may help") from None
-    return {
-        "spec": spec_hash(state.spec),
-        "data": {
-            "name": state.train.name,
-            "train": len(state.train),
-            "test": len(test_set),
-            "verified": state.train.verified and test_set.verified,
-        },
-        "results": outcome.summary(),
-        "steps": state.progress.step,
-        "seconds_per_epoch": [round(value, 3) for value in state.progress.seconds[:-1]],
-        "environment": environment(),
-    }

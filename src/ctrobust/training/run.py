@@ -1,5 +1,6 @@
 """A run in memory: model, optimizer and recipe as the spec describes them, and the step that moves them on."""
 
+import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +12,26 @@ from ctrobust.data import Dataset
 from ctrobust.errors import InputError
 from ctrobust.losses import LOSSES
 from ctrobust.models import Classifier
-from ctrobust.recipes import RECIPES, OnlineSmoothing, Ranks, Recipe
+from ctrobust.recipes import RECIPES, Attacked, OnlineSmoothing, Ranks, Recipe
 from ctrobust.regularizers import tell
-from ctrobust.specs import TrainSpec
+from ctrobust.specs import FreeSpec, NaturalSpec, TrainSpec
 from ctrobust.training import checkpoint, weights
-from ctrobust.training.devices import Devices, FabricRanks
+from ctrobust.training.average import Average
+from ctrobust.training.devices import Devices, FabricRanks, Inner
+from ctrobust.training.holdout import hold_out
 from ctrobust.training.schedules import learning_rate
 
 
-def build_recipe(spec: TrainSpec, num_classes: int, ranks: Ranks) -> Recipe:
-    """The recipe that a spec describes."""
-    fields = spec.recipe.model_dump(exclude={"name", "loss"})
-    smoothing = spec.recipe.loss == "online-label-smoothing"
-    loss = OnlineSmoothing(num_classes, ranks) if smoothing else LOSSES[spec.recipe.loss]
-    return RECIPES[spec.recipe.name](loss=loss, ranks=ranks, **fields)
+def build_recipe(spec: TrainSpec, num_classes: int, ranks: Ranks, inner: Attacked | None = None) -> Recipe:
+    """The recipe that a spec describes; attacks call `inner`."""
+    recipe = spec.recipe
+    fields = recipe.model_dump(exclude={"name"})
+    if isinstance(recipe, NaturalSpec):
+        smoothing = recipe.loss == "online-label-smoothing"
+        fields["loss"] = OnlineSmoothing(num_classes, ranks) if smoothing else LOSSES[recipe.loss]
+    shared = {"ranks": ranks} if isinstance(recipe, NaturalSpec | FreeSpec) else {"seed": spec.seed, "inner": inner}
+    made: Recipe = RECIPES[recipe.name](**fields, **shared)
+    return made
 
 
 def build_model(spec: TrainSpec, train: Dataset) -> Classifier:
@@ -43,10 +50,19 @@ def build_optimizer(spec: TrainSpec, model: Classifier) -> torch.optim.SGD:
 
 @dataclass
 class Run:
-    """A run in memory: what the spec describes, and where it is."""
+    """A run in memory: what the spec describes, and where it is.
+
+    Attributes:
+        train: what it trains on, without the images held out.
+        held: those, or None.
+        model: the network, and `wrapped` the same for many devices.
+        average: the moving average of its weights, where asked for.
+        good: where the run stops at a collapse, the networks of the last epoch before one.
+    """
 
     spec: TrainSpec
     train: Dataset
+    held: Dataset | None
     fabric: Fabric
     ranks: FabricRanks
     model: Classifier
@@ -54,10 +70,13 @@ class Run:
     optimizer: Any
     recipe: Recipe
     progress: checkpoint.Progress
+    average: Average | None
+    good: dict[str, Classifier]
 
     @classmethod
     def begin(cls, spec: TrainSpec, train: Dataset, fabric: Fabric | None = None) -> "Run":
         """At its first step."""
+        train, held = hold_out(train, spec.validation)
         if len(train) % spec.batch_size in range(1, spec.world_size):
             raise InputError(
                 f"the last batch has {len(train) % spec.batch_size} examples for {spec.world_size} processes; "
@@ -68,8 +87,45 @@ class Run:
         model = build_model(spec, train)
         wrapped, optimizer = fabric.setup(model, build_optimizer(spec, model))
         wrapped.mark_forward_method("sample_logits")
-        recipe = build_recipe(spec, train.num_classes, ranks)
-        return cls(spec, train, fabric, ranks, model, wrapped, optimizer, recipe, checkpoint.Progress())
+        recipe = build_recipe(spec, train.num_classes, ranks, Inner(model, fabric))
+        run = cls(
+            spec, train, held, fabric, ranks, model, wrapped, optimizer, recipe, checkpoint.Progress(),
+            Average(model, spec.ema) if spec.ema else None, {},
+        )  # fmt: skip
+        if spec.stop_on_collapse:
+            run.good = {name: copy.deepcopy(network) for name, network in run.networks.items()}
+        return run
+
+    @property
+    def networks(self) -> dict[str, Classifier]:
+        """The trained network and, where there is one, the average."""
+        return {"model": self.model, **({"average": self.average.model} if self.average else {})}
+
+    @property
+    def copies(self) -> dict[str, Classifier]:
+        """All networks besides the trained one that must survive a kill."""
+        average = {"average": self.average.model} if self.average else {}
+        return {**average, **{f"good.{name}": network for name, network in self.good.items()}}
+
+    @property
+    def result(self) -> Classifier:
+        """The network that the run is for: the average where there is one."""
+        return self.average.model if self.average else self.model
+
+    @property
+    def eps(self) -> float | None:
+        """The radius of an adversarial recipe."""
+        return None if isinstance(self.spec.recipe, NaturalSpec) else self.spec.recipe.eps
+
+    def keep_good(self) -> None:
+        """Note the networks as good ones, where the run may return to them."""
+        for name, network in self.good.items():
+            network.load_state_dict(self.networks[name].state_dict())
+
+    def return_to_good(self) -> None:
+        """Take the last good networks."""
+        for name, network in self.networks.items():
+            network.load_state_dict(self.good[name].state_dict())
 
     @property
     def batches(self) -> int:
@@ -78,13 +134,35 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Optimizer steps of the whole run."""
-        return self.spec.epochs * self.batches
+        """Optimizer steps of the whole run, Free-AT's replays counted."""
+        return self.spec.epochs * self.batches * self.replays
+
+    @property
+    def replays(self) -> int:
+        """Optimizer steps a batch."""
+        return self.spec.recipe.replays if isinstance(self.spec.recipe, FreeSpec) else 1
 
     def rate(self, step: int) -> float:
         """The learning rate of a step of the epoch under way."""
         spec = self.spec
         return learning_rate(spec.schedule, spec.lr, step, self.steps, self.progress.epoch, spec.epochs)
+
+    def order(self) -> torch.Tensor:
+        """The examples' indices in the order of the epoch under way."""
+        return draws.permutation(len(self.train), draws.stream(self.spec.seed, "order", self.progress.epoch))
+
+    def first_batch(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images and labels with which the epoch under way began: a batch, or 128 where it has fewer."""
+        count = max(self.spec.batch_size, 128)
+        return self.images(self.order()[:count], self.progress.epoch * self.batches * self.replays)
+
+    def images(self, index: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Images and labels as the batch that begins at optimizer step `step` has them, on the run's device."""
+        x, y = data.gather(self.train, index)
+        if self.spec.augment == "crop-flip":
+            x = data.augment(x, index, draws.stream(self.spec.seed, "augment", step))
+        x, y = self.fabric.to_device((x, y))
+        return x, y
 
     def batch(self, index: torch.Tensor) -> torch.Tensor:
         """Descend the losses of this process's part of a batch, and give the last one's sum over the part.
@@ -94,10 +172,9 @@ class Run:
         spec, progress, fabric = self.spec, self.progress, self.fabric
         part = index[fabric.global_rank :: fabric.world_size]
         weight = len(part) * fabric.world_size / len(index)
-        x, y = data.gather(self.train, part)
-        if spec.augment == "crop-flip":
-            x = data.augment(x, part, draws.stream(spec.seed, "augment", progress.step))
-        x, y, keys = fabric.to_device((x, y, part))
+        x, y = self.images(part, progress.step)
+        keys = fabric.to_device(part)
+        self.ranks.share_buffers(self.model)
         tell(self.model, seed=spec.seed, step=progress.step, keys=keys, progress=progress.step / self.steps)
         for loss in self.recipe(self.wrapped, x, y, keys):
             for group in self.optimizer.param_groups:
@@ -105,5 +182,7 @@ class Run:
             self.optimizer.zero_grad(set_to_none=True)
             fabric.backward(loss if weight == 1 else loss * weight)
             self.optimizer.step()
+            if self.average:
+                self.average.follow(self.model, progress.step)
             progress.step += 1
         return loss.detach() * len(part)

@@ -8,7 +8,7 @@ from ctrobust.training.loop import Watcher
 
 
 class _TensorBoard:
-    """Tells another watcher, and writes loss and learning rate of each epoch."""
+    """Tells another watcher, and writes the metrics of each epoch."""
 
     def __init__(self, inner: Watcher, writer: Any) -> None:
         self.inner, self.writer = inner, writer
@@ -19,8 +19,9 @@ class _TensorBoard:
 
     def epoch(self, metrics: dict[str, Any]) -> None:
         """Write the epoch's scalars."""
-        for name in ("loss", "lr", "seconds"):
-            self.writer.add_scalar(name, metrics[name], global_step=metrics["step"])
+        for name, value in metrics.items():
+            if name not in ("epoch", "step"):
+                self.writer.add_scalar(name, float(value), global_step=metrics["step"])
         self.writer.flush()
         self.inner.epoch(metrics)
 

@@ -1,0 +1,88 @@
+"""AutoAttack: the parameter-free ensemble by which robust accuracies are compared."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from ctrobust.attacks.apgd import APGD
+from ctrobust.attacks.checks import check_choice, check_count, check_eps
+from ctrobust.attacks.fab import FAB
+from ctrobust.attacks.grammar import format_attack
+from ctrobust.attacks.parts import Attack, Part, run_attack
+from ctrobust.attacks.projections import NORMS, Norm
+from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.square import Square
+
+Version = Literal["standard", "plus", "rand"]
+
+
+@dataclass(frozen=True)
+class AutoAttack:
+    """Several attacks, each from the clean image and only on the examples that withstood those before.
+
+    standard: APGD-CE, APGD-T, FAB-T, Square. plus: APGD-CE, APGD-DLR and FAB with 5 restarts, Square, APGD-T, FAB-T.
+    rand, for models that draw at random: APGD-CE and APGD-DLR with gradients averaged over 20 passes. What is undefined
+    for a model of fewer than 4 classes is left out, and the result says so.
+
+    Attributes:
+        eps: radius of the ball.
+        norm: "linf" or "l2".
+        version: "standard", "plus" or "rand".
+        queries: of Square; with another number than 5000 it is not the published ensemble.
+        seed: of all draws.
+
+    Example:
+        >>> attack = AutoAttack(eps=8 / 255)
+        >>> print(attack, len(attack.parts()))
+        autoattack:eps=8/255 20
+    """
+
+    steps: ClassVar[int] = 100
+    targeted: ClassVar[bool] = False
+
+    eps: float
+    norm: Norm = "linf"
+    version: Version = "standard"
+    queries: int = 5000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.norm, "norm", NORMS)
+        check_eps(self.eps, self.norm)
+        check_choice(self.version, "version", ("standard", "plus", "rand"))
+        check_count(self.queries, "queries")
+
+    def __str__(self) -> str:
+        return format_attack(self, "autoattack")
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
+        """The attacked images, (N, ...)."""
+        return self.run(model, x, y, keys).x_adv
+
+    def run(
+        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
+    ) -> AttackResult:
+        """The attacked images with outcomes and counts."""
+        return run_attack(self, model, x, y, keys, clean_logits)
+
+    def attacks(self) -> tuple[Attack, ...]:
+        """Those of the ensemble, in their order."""
+        eps, norm, seed = self.eps, self.norm, self.seed
+        apgd_t = APGD(eps, norm=norm, loss="dlr", targets=9, seed=seed)
+        fab_t = FAB(eps, norm=norm, targets=9, seed=seed)
+        square = Square(eps, norm=norm, queries=self.queries, seed=seed)
+        match self.version:
+            case "standard":
+                return APGD(eps, norm=norm, seed=seed), apgd_t, fab_t, square
+            case "plus":
+                ce, dlr = (APGD(eps, norm=norm, loss=loss, restarts=5, seed=seed) for loss in ("ce", "dlr"))
+                return ce, dlr, FAB(eps, norm=norm, restarts=5, seed=seed), square, apgd_t, fab_t
+            case "rand":
+                ce, dlr = (APGD(eps, norm=norm, loss=loss, eot=20, seed=seed) for loss in ("ce", "dlr"))
+                return ce, dlr
+
+    def parts(self) -> tuple[Part, ...]:
+        """Every restart and target of every attack."""
+        return tuple(dataclasses.replace(part, optional=True) for attack in self.attacks() for part in attack.parts())

@@ -1,0 +1,184 @@
+"""The attacks of Carlini and Wagner: in l-infinity in two forms, and in l2."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ctrobust.attacks.checks import check_choice, check_count, check_eps
+from ctrobust.attacks.cw_l2 import Searches
+from ctrobust.attacks.cw_linf import Penalties
+from ctrobust.attacks.grammar import format_attack
+from ctrobust.attacks.objectives import objective
+from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.pgd import PGD
+from ctrobust.attacks.projections import NORMS, Norm, distance, project
+from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.tanh_descent import Descent
+from ctrobust.attacks.victim import Victim
+from ctrobust.errors import InputError
+
+Form = Literal["tanh", "pgd"]
+
+STEPS: dict[tuple[Norm, Form], int] = {
+    ("linf", "tanh"): 10,
+    ("l2", "tanh"): 100,
+    ("linf", "pgd"): 20,
+    ("l2", "pgd"): 20,
+}
+"""Those of a round, a search, or PGD."""
+
+
+class Weights(Protocol):
+    """How an example's margin and perturbation are weighed, and when otherwise."""
+
+    def keep(self, stands: Tensor) -> None:
+        """Drop the others."""
+        ...
+
+    def gradient(self, margin: Tensor, offset: Tensor) -> Tensor:
+        """What is descended, with respect to the images."""
+        ...
+
+    def ended(self, count: Tensor, steps: int, fooled: Tensor, far: Tensor, missing: Tensor) -> Tensor:
+        """(n,) whose descent is over."""
+        ...
+
+    def turn(self, ended: Tensor) -> Tensor:
+        """New weights for those of the mask; (n,) for whom there are none."""
+        ...
+
+
+@dataclass(frozen=True)
+class CW:
+    """The margin max_{j != y} z_j - z_y against the size of the perturbation; success is an image inside the ball.
+
+    form "tanh": Adam on w, x_adv = (tanh w + 1) / 2. In linf, with ART's defaults, rounds of 10 steps from x minimize
+    c max(0, -margin) + sum_i max(0, |d_i| - tau), c from 1e-5 doubling to 20, tau from 1 shrinking by .9. In l2 each
+    search minimizes |d|^2 + c max(0, -margin), c from 1e-3 by bisection. An example is done when an image inside the
+    ball fools; of who withstands, the nearest image that fools, or the last, is projected on the ball and judged.
+    form "pgd", usual in the literature: PGD on the margin.
+
+    Attributes:
+        eps: radius of the ball.
+        norm: "linf" or "l2".
+        form: "tanh" or "pgd"; always written in the text.
+        steps: of a round or search; None is 10 in linf, 100 in l2, 20 for pgd.
+        lr: of Adam.
+        confidence: how far the wrong class must lead for an example to be done early.
+        searches: of c in l2.
+        targeted: y are the classes to reach.
+        seed: of pgd's start; the other form draws nothing.
+
+    Example:
+        >>> print(CW(eps=8 / 255))
+        cw:eps=8/255,form=tanh,steps=10
+    """
+
+    eps: float
+    norm: Norm = "linf"
+    form: Form = "tanh"
+    steps: int = None  # type: ignore[assignment]  # replaced when made
+    lr: float = 0.01
+    confidence: float = 0.0
+    searches: int = 9
+    targeted: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.norm, "norm", NORMS)
+        check_choice(self.form, "form", ("tanh", "pgd"))
+        check_eps(self.eps, self.norm)
+        if self.steps is None:
+            object.__setattr__(self, "steps", STEPS[self.norm, self.form])
+        for name in ("steps", "searches"):
+            check_count(getattr(self, name), name)
+        if not 0.0 < self.lr <= 1.0:
+            raise InputError(f"lr is more than 0 and at most 1, got {self.lr}")
+        if not 0.0 <= self.confidence < torch.inf:
+            raise InputError(f"confidence is finite and at least 0, got {self.confidence}")
+
+    def __str__(self) -> str:
+        text = format_attack(self, "cw")
+        return text if self.form == "pgd" else text.replace(",steps=", ",form=tanh,steps=", 1)
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
+        """The attacked images, (N, ...)."""
+        return run_attack(self, model, x, y, keys, judge=False).x_adv
+
+    def run(
+        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
+    ) -> AttackResult:
+        """The attacked images with outcomes and counts."""
+        return run_attack(self, model, x, y, keys, clean_logits)
+
+    def parts(self) -> tuple[Part, ...]:
+        """Only itself."""
+        return (Part(self),)
+
+    def least_classes(self) -> int:
+        """The margin is of two."""
+        return 2
+
+    def once(self, victim: Victim, part: Part) -> None:
+        """All rounds or searches, or PGD's steps."""
+        if self.form == "pgd":
+            pgd = PGD(
+                self.eps, self.steps, loss="margin", norm=self.norm, targeted=self.targeted, seed=self.seed
+            )  # fmt: skip
+            pgd.once(victim, part)
+            return
+        victim.drop_misclassified()
+        index = victim.standing()
+        if len(index):
+            x = victim.x[index]
+            weights: Weights = Penalties.begin(x) if self.norm == "linf" else Searches.begin(x, self.searches)
+            self._judge(victim, self._descend(victim, index, x, weights))
+
+    def _descend(self, victim: Victim, index: Tensor, x: Tensor, weights: Weights) -> Tensor:
+        """Every round of every example, each at its own pace; the positions of who withstood."""
+        withstood, rows = [], (-1, *[1] * (x.dim() - 1))
+        margin, descent = objective("margin"), Descent.begin(x)
+        adv = descent.images()
+        gradient, lead, _ = victim.gradient(adv, index, margin)
+        at_start, nearest = (gradient, lead), x.new_full((len(x),), torch.inf)
+        while len(index):
+            gradient = gradient * (lead <= self.confidence).view(rows)
+            descent.step(adv, weights.gradient(gradient, adv - x), self.lr)
+            adv = descent.images()
+            gradient, lead, logits = victim.gradient(adv, index, margin)
+            far, fooled = distance(adv, x, self.norm), victim.wrong(logits, index)
+            sure = fooled & (lead >= self.confidence)
+            done = sure & (far <= self.eps)
+            nearer = fooled & (far < nearest) | done
+            if nearer.any():
+                nearest = torch.where(nearer, far, nearest)
+                victim.note(index[nearer], adv[nearer], far[nearer] <= self.eps)
+            ended = weights.ended(descent.count, self.steps, sure, far, (self.confidence - lead).clamp_(min=0.0))
+            out = weights.turn(ended) & ~done
+            if out.any():
+                never = out & (nearest == torch.inf)
+                victim.note(index[never], adv[never], fooled=False)
+                withstood.append(index[out])
+            if ended.any():
+                descent.restart(ended)
+                adv[ended] = descent.images()[ended]
+                gradient[ended], lead[ended] = at_start[0][ended], at_start[1][ended]
+            if (leaves := out | done).any():
+                stands = ~leaves
+                descent.keep(stands)
+                weights.keep(stands)
+                index, x, adv, gradient, lead, nearest = (
+                    tensor[stands] for tensor in (index, x, adv, gradient, lead, nearest)
+                )
+                at_start = (at_start[0][stands], at_start[1][stands])
+        return torch.cat(withstood) if withstood else index
+
+    def _judge(self, victim: Victim, index: Tensor) -> None:
+        """Project what was last found of these on the ball, and see whether it fools there."""
+        index = index[~victim.fooled[index]]
+        if not len(index):
+            return
+        adv = project(victim.found[index], victim.x[index], self.eps, self.norm)
+        victim.note(index, adv, victim.wrong(victim.forward(adv, index), index) if victim.judge else False)

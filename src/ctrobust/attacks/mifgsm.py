@@ -1,0 +1,105 @@
+"""The momentum iterative fast gradient sign method."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ctrobust import draws
+from ctrobust.attacks.ascent import Success, ascend
+from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_loss, check_share
+from ctrobust.attacks.grammar import format_attack
+from ctrobust.attacks.objectives import Loss, least_classes, objective
+from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.projections import NORMS, Norm, project, steepest
+from ctrobust.attacks.randomness import beside
+from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.victim import Victim
+
+
+@dataclass(frozen=True)
+class MIFGSM:
+    """Steps along the sign of an accumulated gradient, from the image itself.
+
+    g <- momentum g + grad / mean |grad|;  x_adv <- clip(x_adv + step_size sign g) to the ball, then the box
+
+    Attributes:
+        eps: radius of the ball.
+        steps: how many.
+        step_size: of each; None is eps / 4, 2/255 at 8/255.
+        momentum: how much of the accumulated gradient stays.
+        loss: as for PGD.
+        norm: "linf" or "l2", where the step is the accumulated gradient scaled to length step_size.
+        eot: gradients averaged for each step, for models that draw at random.
+        targeted: y are the classes to reach; for losses ce, margin and dlr.
+        success: "any" stops an example at the first image that fools; "last" makes all steps.
+        seed: of the draws that KL and SKL start from.
+
+    Example:
+        >>> print(MIFGSM(eps=8 / 255, momentum=0.9))
+        mifgsm:eps=8/255,momentum=0.9
+    """
+
+    eps: float
+    steps: int = 10
+    step_size: float | None = None
+    momentum: float = 1.0
+    loss: str | Loss = "ce"
+    norm: Norm = "linf"
+    eot: int = 1
+    targeted: bool = False
+    success: Success = "any"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.norm, "norm", NORMS)
+        check_eps(self.eps, self.norm)
+        for name in ("steps", "eot"):
+            check_count(getattr(self, name), name)
+        if self.step_size is not None:
+            check_eps(self.step_size, self.norm, "step_size")
+        check_share(self.momentum, "momentum")
+        check_choice(self.success, "success", ("any", "last"))
+        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
+
+    def __str__(self) -> str:
+        return format_attack(self, "mifgsm")
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
+        """The attacked images, (N, ...)."""
+        return run_attack(self, model, x, y, keys, judge=False).x_adv
+
+    def run(
+        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
+    ) -> AttackResult:
+        """The attacked images with outcomes and counts."""
+        return run_attack(self, model, x, y, keys, clean_logits)
+
+    def parts(self) -> tuple[Part, ...]:
+        """Only itself."""
+        return (Part(self),)
+
+    def least_classes(self) -> int:
+        """Those that the loss needs."""
+        return least_classes(self.loss)
+
+    def once(self, victim: Victim, part: Part) -> None:  # noqa: ARG002 - there is one
+        """All steps."""
+        size = self.eps / 4 if self.step_size is None else self.step_size
+        ascended, stream = objective(self.loss), draws.stream(self.seed, "mifgsm")
+        accumulated = torch.zeros_like(victim.x)
+
+        def start(x: Tensor, keys: Tensor) -> Tensor:
+            return beside(x, keys, stream, self.eps, self.norm)
+
+        def step(index: Tensor, x: Tensor, adv: Tensor, gradient: Tensor) -> Tensor:
+            mean = gradient.flatten(1).abs().mean(1).view(-1, *[1] * (x.dim() - 1))
+            gradient.div_(torch.where(mean > 0, mean, 1.0))  # a zero gradient adds nothing
+            accumulated[index] = gradient.add_(accumulated[index], alpha=self.momentum)
+            return project(adv.add(steepest(gradient, self.norm), alpha=size), x, self.eps, self.norm)
+
+        ascend(
+            victim, ascended,
+            start=start if ascended.flat_at_clean else None, step=step, steps=self.steps,
+            success=self.success, eot=self.eot, judge=victim.judge,
+        )  # fmt: skip

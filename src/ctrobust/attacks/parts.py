@@ -1,0 +1,138 @@
+"""What an attack is: a sequence of parts, each tried on those who still stand after the ones before."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from ctrobust.attacks.guards import check_batch, untouched
+from ctrobust.attacks.prepared import prepare
+from ctrobust.attacks.projections import Norm
+from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.victim import Victim
+
+WORTH_PREPARING = 10
+"""Attacks of so many steps work on a prepared copy of the model, which takes about a step's time to make."""
+
+
+class Single(Protocol):
+    """What a part runs: one restart, one target class."""
+
+    @property
+    def steps(self) -> int:
+        """About how many passes it makes."""
+        ...
+
+    def once(self, victim: Victim, part: "Part") -> None:
+        """Attack those who stand."""
+        ...
+
+    def least_classes(self) -> int:
+        """Fewer classes leave it undefined."""
+        ...
+
+
+@dataclass(frozen=True)
+class Part:
+    """One restart of an attack, towards one target class or none.
+
+    Attributes:
+        attack: whose.
+        restart: from 0.
+        target: rank of the wrong class in the clean output, from 1; 0 is none.
+        optional: left out, rather than refused, where it is undefined.
+    """
+
+    attack: Single
+    restart: int = 0
+    target: int = 0
+    optional: bool = False
+
+    def __str__(self) -> str:
+        restart = f" restart {self.restart + 1}" if self.restart else ""
+        return f"{self.attack}{f' target {self.target}' if self.target else ''}{restart}"
+
+    def go(self, victim: Victim) -> None:
+        """Attack those who stand, and let the user's own model confirm who fell."""
+        if self.optional and victim.classes < self.attack.least_classes():
+            return  # `left_out` says so
+        if self.target and self.target >= victim.classes:
+            return  # there are not so many wrong classes
+        self.attack.once(victim, self)
+        victim.confirm()
+
+
+class Attack(Protocol):
+    """A frozen value, called on a model that takes images in [0, 1] and gives logits; `str` is its text."""
+
+    @property
+    def eps(self) -> float:
+        """The radius of the ball that the attack stays in."""
+        ...
+
+    @property
+    def norm(self) -> Norm:
+        """The norm of that ball."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """About how many passes a part makes."""
+        ...
+
+    @property
+    def targeted(self) -> bool:
+        """Whether y are the classes to reach."""
+        ...
+
+    def parts(self) -> tuple[Part, ...]:
+        """What it tries, one after the other."""
+        ...
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
+        """Attack the images x (N, ...) with labels y (N,); `keys` (N,) int64 say whose random draws to make."""
+        ...
+
+    def run(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        keys: Tensor | None = None,
+        clean_logits: Tensor | None = None,
+    ) -> AttackResult:
+        """The same with outcome and counts; `clean_logits`, where known, save a forward pass."""
+        ...
+
+
+def run_attack(
+    attack: Attack,
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    keys: Tensor | None = None,
+    clean_logits: Tensor | None = None,
+    *,
+    judge: bool = True,
+) -> AttackResult:
+    """Every part in turn, on those who stand; the model's modes and the global generators are left as found.
+
+    Without `judge` the last image is not run through the model, and `success` of who was not seen fooled is False.
+    """
+    with untouched(model, x):
+        check_batch(x, y, keys)
+        if attack.steps >= WORTH_PREPARING:
+            model = prepare(model, x)
+        victim = Victim(model, x, y, keys, clean_logits, targeted=attack.targeted, judge=judge)
+        parts = attack.parts()
+        for part in parts:
+            if victim.fooled.all():
+                break
+            part.go(victim)
+        return victim.result(left_out(attack, victim.classes) if any(part.optional for part in parts) else ())
+
+
+def left_out(attack: Attack, classes: int) -> tuple[str, ...]:
+    """What an ensemble does not try on a model of so few classes, and why."""
+    missing = {str(part.attack): part.attack.least_classes() for part in attack.parts() if part.optional}
+    return tuple(f"{name} needs {least} classes" for name, least in missing.items() if classes < least)

@@ -1,0 +1,220 @@
+"""The Square attack: random search by squares, with forward passes only."""
+
+import bisect
+import functools
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ctrobust import draws
+from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_loss, check_share
+from ctrobust.attacks.grammar import format_attack
+from ctrobust.attacks.objectives import Loss, Objective, least_classes, objective
+from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.projections import NORMS, Norm
+from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.square_moves import MOVES
+from ctrobust.attacks.victim import Victim
+from ctrobust.errors import InputError
+
+HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+"""The squares' area is halved after each of these queries."""
+
+SCHEDULED = 10_000
+"""The number of queries for which that schedule was made."""
+
+AHEAD = 64
+"""Draws are made for so many queries at once, and the state is kept as often."""
+
+
+@dataclass(frozen=True)
+class Square:
+    """From vertical stripes, squares of random signs at random places are kept where they raise the loss.
+
+    x_new = clip(x_adv + (+-2 eps per channel, in a square));  x_adv <- x_new where L(f(x_new), y) > L(f(x_adv), y)
+
+    In l2 (Andriushchenko et al. 2020) the start is a grid of bumps, and a query moves the offset of two windows into
+    the first of them. The first image that fools ends an example's attack; who is never fooled is given back at the
+    image of the highest loss. Passes for who stands: the clean one, the start, and one for each query.
+
+    Attributes:
+        eps: radius of the ball.
+        queries: squares that are tried after the start.
+        norm: "linf" or "l2".
+        p: share of the image that the first squares cover.
+        rescale: whether the schedule of their size, made for 10,000 queries, is scaled to `queries`.
+        restarts: with other draws, on those who still stand.
+        targeted: y are the classes to reach; for losses ce, margin and dlr.
+        loss: what must rise, as for PGD.
+        seed: of all draws.
+
+    Example:
+        >>> print(Square(eps=8 / 255, queries=1000))
+        square:eps=8/255,queries=1000
+        >>> Square(eps=8 / 255).side(0, 32, 32), Square(eps=8 / 255).side(4999, 32, 32)
+        (29, 3)
+    """
+
+    eps: float
+    queries: int = 5000
+    norm: Norm = "linf"
+    p: float = 0.8
+    rescale: bool = False
+    restarts: int = 1
+    targeted: bool = False
+    loss: str | Loss = "margin"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_choice(self.norm, "norm", NORMS)
+        check_eps(self.eps, self.norm)
+        for name in ("queries", "restarts"):
+            check_count(getattr(self, name), name)
+        check_share(self.p, "p")
+        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
+
+    def __str__(self) -> str:
+        return format_attack(self, "square")
+
+    @property
+    def steps(self) -> int:
+        """The queries."""
+        return self.queries
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
+        """The attacked images, (N, C, H, W)."""
+        return run_attack(self, model, x, y, keys, judge=self.restarts > 1).x_adv
+
+    def run(
+        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
+    ) -> AttackResult:
+        """The attacked images with outcomes and counts."""
+        return run_attack(self, model, x, y, keys, clean_logits)
+
+    def parts(self) -> tuple[Part, ...]:
+        """One for each restart."""
+        return tuple(Part(self, restart) for restart in range(self.restarts))
+
+    def least_classes(self) -> int:
+        """Those that the loss needs."""
+        return least_classes(self.loss)
+
+    def share(self, query: int) -> float:
+        """What part of the image the square of a query, from 0, covers."""
+        scheduled = query * SCHEDULED // self.queries if self.rescale else query
+        return math.ldexp(self.p, -bisect.bisect_left(HALVED_AFTER, scheduled))
+
+    def side(self, query: int, height: int, width: int) -> int:
+        """Of the square of a query, from 0, in pixels."""
+        side = max(round(math.sqrt(self.share(query) * height * width)), MOVES[self.norm].least)
+        return min(side, height, width)
+
+    def once(self, victim: Victim, part: Part) -> None:
+        """All queries from one start."""
+        if victim.x.dim() != 4:
+            raise InputError(f"Square needs images of shape (N, C, H, W), got {tuple(victim.x.shape)}")
+        victim.drop_misclassified()
+        stream, moves = draws.stream(self.seed, "square", part.restart), MOVES[self.norm]
+        kept = _take_up(victim, stream)
+        index = victim.standing()
+        if not len(index):
+            return
+        ascended, frame = objective(self.loss), moves.frame(victim.x[index], self.eps)
+        if kept is None:
+            begin, adv = 0, moves.start(frame, victim.keys[index], draws.stream(stream, "start"), self.eps)
+            search = _Search(stream, ascended, index, frame, adv, victim.x.new_full((len(index),), -torch.inf))
+            self._try(victim, search, adv)
+        else:
+            begin, adv = int(kept["query"]), victim.found[index]
+            search = _Search(stream, ascended, index, frame, adv, kept["value"][index])
+
+        while begin < self.queries and len(search.index):
+            end = min(begin + AHEAD, self.queries)
+            self._try_many(victim, search, begin, end)
+            victim.notebook.write(functools.partial(_page, victim, search, end))
+            victim.notebook.tell(end / self.queries)
+            begin = end
+        victim.note(search.index, search.adv, fooled=False)
+
+    def _try_many(self, victim: Victim, search: "_Search", begin: int, end: int) -> None:
+        """Queries whose draws are made together."""
+        moves, shape = MOVES[self.norm], victim.x.shape[1:]
+        sides = [self.side(query, *shape[1:]) for query in range(begin, end)]
+        search.plan = moves.plan(victim.keys[search.index], draws.stream(search.stream, begin), sides, shape)
+        for k, side in enumerate(sides):
+            if not len(search.index):
+                return
+            move = [drawn[k] for drawn in search.plan]
+            self._try(victim, search, moves.candidate(search.frame, search.adv, move, side, self.eps))
+
+    def _try(self, victim: Victim, search: "_Search", candidate: Tensor) -> None:
+        """One query: who is fooled leaves, of the others those who rose move on."""
+        logits = victim.forward(candidate, search.index)
+        lost = victim.wrong(logits, search.index)
+        if lost.any():
+            victim.note(search.index[lost], candidate[lost], fooled=True)
+            stands = ~lost
+            search.keep(stands)
+            candidate, logits = candidate[stands], logits[stands]
+            if not len(candidate):
+                return
+        clean = victim.clean[search.index] if search.ascended.needs_clean else logits
+        value = search.ascended.value(logits, victim.y[search.index], clean, None)
+        search.rise(candidate, -value if self.targeted else value)
+
+
+@dataclass
+class _Search:
+    """How far the search has come.
+
+    Attributes:
+        stream: of its draws.
+        ascended: the loss.
+        index: positions (n,) in the batch.
+        frame: what the moves need to know of the images.
+        adv: (n, C, H, W) the best images so far.
+        value: (n,) their losses.
+        plan: the draws for the next queries, (queries, n, ...).
+    """
+
+    stream: int
+    ascended: Objective
+    index: Tensor
+    frame: tuple[Tensor, ...]
+    adv: Tensor
+    value: Tensor
+    plan: tuple[Tensor, ...] = ()
+
+    def keep(self, stands: Tensor) -> None:
+        """Drop the others."""
+        self.index, self.adv, self.value = self.index[stands], self.adv[stands], self.value[stands]
+        self.frame = tuple(tensor[stands] for tensor in self.frame)
+        self.plan = tuple(drawn[:, stands] for drawn in self.plan)
+
+    def rise(self, candidate: Tensor, value: Tensor) -> None:
+        """Move where the loss is higher."""
+        higher = value > self.value
+        self.value = torch.where(higher, value, self.value)
+        self.adv = torch.where(higher.view(-1, 1, 1, 1), candidate, self.adv)
+
+
+def _page(victim: Victim, search: _Search, query: int) -> dict[str, Tensor]:
+    """All that is needed to go on at this query."""
+    victim.note(search.index, search.adv, fooled=False)
+    value = search.value.new_zeros(len(victim.x)).index_copy(0, search.index, search.value)
+    counts = {"forwards": victim.forwards.clone(), "backwards": victim.backwards.clone()}
+    numbers = {"stream": torch.tensor(search.stream), "query": torch.tensor(query)}
+    return {"found": victim.found.clone(), "fooled": victim.fooled.clone(), "value": value, **counts, **numbers}
+
+
+def _take_up(victim: Victim, stream: int) -> dict[str, Tensor] | None:
+    """What the notebook says of this search, put back into the victim; None where nothing is written of it."""
+    page = victim.notebook.read()
+    if page is None or int(page["stream"]) != stream:
+        return None
+    page = {name: tensor.to(victim.x.device) for name, tensor in page.items()}
+    for name in ("found", "fooled", "forwards", "backwards"):
+        getattr(victim, name).copy_(page[name])
+    return page

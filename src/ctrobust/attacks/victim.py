@@ -1,0 +1,175 @@
+"""A model and a batch under attack: who still stands, what was found, how many passes it took."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from ctrobust.attacks.guards import check_batch, check_logits
+from ctrobust.attacks.objectives import Objective
+from ctrobust.attacks.prepared import Prepared
+from ctrobust.attacks.result import AttackResult
+from ctrobust.errors import InputError
+
+
+class Notebook:
+    """Where a long part of an attack writes how far it is, and reads it when taken up again. This one forgets."""
+
+    def read(self) -> dict[str, Tensor] | None:
+        """What was last written, None at the beginning."""
+        return None
+
+    def write(self, state: Callable[[], Mapping[str, Tensor]]) -> None:
+        """Keep the state, or not: asked for only when it is time to keep one."""
+
+    def tell(self, share: float) -> None:
+        """So much of this part is done."""
+
+
+class Victim:
+    """What attacks work on. Positions (n,) index the batch; every pass through the model is counted.
+
+    Attributes:
+        model: what is differentiated: the prepared copy where there is one.
+        own: the user's model, which has the last word on success.
+        x, y, keys: the batch: images (N, ...), labels (N,) and whose draws to make (N,).
+        targeted: whether y are the classes to reach rather than the right ones.
+        judge: whether the last image of an attack must be run through the model.
+        found: (N, ...) the image that fooled the model, else the last tried.
+        fooled: (N,) bool.
+        forwards, backwards: (N,) int64.
+        notebook: where a long part keeps its state.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        keys: Tensor | None = None,
+        clean_logits: Tensor | None = None,
+        *,
+        targeted: bool = False,
+        judge: bool = True,
+        notebook: Notebook | None = None,
+    ) -> None:
+        self.model = model
+        self.own = model.own if isinstance(model, Prepared) else model
+        self.keys = check_batch(x, y, keys)
+        # Copies: labels of any integer type become int64, and tensors made in inference mode may be differentiated.
+        self.x, self.y = x.detach().clone(), y.to(torch.int64, copy=True)
+        self.targeted, self.judge = targeted, judge
+        self.found = self.x.clone()
+        self.fooled = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        self.forwards = torch.zeros(len(x), dtype=torch.int64, device=x.device)
+        self.backwards = torch.zeros_like(self.forwards)
+        self.notebook = notebook or Notebook()
+        self._clean = None if clean_logits is None else check_logits(clean_logits.detach().clone(), self.y)
+        self._judged = self.fooled.clone()
+
+    @property
+    def clean_known(self) -> bool:
+        """Whether the clean logits cost nothing."""
+        return self._clean is not None
+
+    @property
+    def clean(self) -> Tensor:
+        """The logits (N, C) of the clean images by the user's own model, one pass the first time."""
+        if self._clean is None:
+            self.forwards += 1
+            with torch.no_grad():
+                self._clean = check_logits(self.own(self.x), self.y)
+        return self._clean
+
+    @property
+    def classes(self) -> int:
+        """How many there are."""
+        return self.clean.shape[1]
+
+    def standing(self) -> Tensor:
+        """Positions (n,) of those not fooled."""
+        return (~self.fooled).nonzero()[:, 0]
+
+    def wrong(self, logits: Tensor, index: Tensor) -> Tensor:
+        """(n,) whether logits (n, C) at these positions mean success."""
+        right = logits.argmax(1) == self.y[index]
+        return right if self.targeted else ~right
+
+    def drop_misclassified(self) -> None:
+        """Who is misclassified without an attack counts as fooled by its own image."""
+        lost = self.wrong(self.clean, torch.arange(len(self.x), device=self.x.device))
+        self.fooled |= lost
+        self._judged |= lost
+
+    def target(self, index: Tensor, rank: int) -> Tensor:
+        """(n,) the wrong class of that rank, from 1, in the clean output."""
+        wrong = self.clean[index].scatter(1, self.y[index, None], -torch.inf)
+        return wrong.argsort(stable=True, dim=1, descending=True)[:, rank - 1]
+
+    def forward(self, at: Tensor, index: Tensor) -> Tensor:
+        """The logits (n, C) of images (n, ...) that stand at these positions."""
+        self.forwards[index] += 1
+        with torch.no_grad():
+            return check_logits(self.model(at), self.y[index])
+
+    def gradient(
+        self, at: Tensor, index: Tensor, objective: Objective, *, target: Tensor | None = None, eot: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradient of the summed objectives with respect to the images alone, the objectives (n,), the logits.
+
+        With `eot` > 1 all three are means over so many passes, for models that draw at random.
+        """
+        y, clean = self.y[index], self.clean[index] if objective.needs_clean else None
+        at = at.detach().requires_grad_()
+        total: list[Tensor] | None = None
+        for _ in range(eot):
+            logits = check_logits(self.model(at), y)
+            values = objective.value(logits, y, logits if clean is None else clean, target)
+            values = -values if self.targeted else values
+            (gradient,) = torch.autograd.grad(values.sum(), at)
+            if gradient.isnan().any():
+                raise InputError("the gradient with respect to the images is NaN: model or loss has none there")
+            found = [gradient, values.detach(), logits.detach()]
+            total = found if total is None else [old + new for old, new in zip(total, found, strict=True)]
+        assert total is not None
+        self.forwards[index] += eot
+        self.backwards[index] += eot
+        gradient, values, logits = total if eot == 1 else [part / eot for part in total]
+        return gradient, values, logits
+
+    def boundaries(self, at: Tensor, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """For each wrong class in turn how far its logit is above the right one's, (n,), and the gradient of that.
+
+        One forward pass, and a backward pass for each of the C - 1 classes, beginning with the one after the right one.
+        """
+        y, at = self.y[index], at.detach().requires_grad_()
+        logits = check_logits(self.model(at), y)
+        self.forwards[index] += 1
+        for shift in range(1, logits.shape[1]):
+            other = (y + shift) % logits.shape[1]
+            difference = (logits.gather(1, other[:, None]) - logits.gather(1, y[:, None]))[:, 0]
+            last = shift + 1 == logits.shape[1]
+            (gradient,) = torch.autograd.grad(difference.sum(), at, retain_graph=not last)
+            if gradient.isnan().any():
+                raise InputError("the gradient with respect to the images is NaN: the model has none there")
+            self.backwards[index] += 1
+            yield difference.detach(), gradient
+
+    def note(self, index: Tensor, adv: Tensor, fooled: Tensor | bool) -> None:
+        """Keep images (n, ...) of these positions as what was found, and whether they fooled the model."""
+        self.found[index] = adv
+        self.fooled[index] = fooled
+
+    def confirm(self) -> None:
+        """Ask the user's own model about each new success of the copy; who is not fooled there stands again."""
+        new = (self.fooled & ~self._judged).nonzero()[:, 0]
+        if self.judge and self.own is not self.model and len(new):
+            self.forwards[new] += 1
+            with torch.no_grad():
+                logits = check_logits(self.own(self.found[new]), self.y[new])
+            self.fooled[new] = self.wrong(logits, new)
+        self._judged |= self.fooled
+
+    def result(self, left_out: tuple[str, ...] = ()) -> AttackResult:
+        """What became of the batch."""
+        return AttackResult(self.found, self.fooled, self.forwards, self.backwards, left_out)

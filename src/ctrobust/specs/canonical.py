@@ -1,0 +1,60 @@
+"""Canonical JSON, its hash, and in what two specs differ."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from ctrobust.errors import SpecError
+from ctrobust.specs.refusal import explain
+from ctrobust.specs.run import TrainSpec
+
+SCHEMA = 1
+
+
+def canonical(spec: BaseModel) -> str:
+    """Canonical JSON: sorted keys, no spaces, defaults left out."""
+    fields = {"schema": SCHEMA, "kind": type(spec).__name__, **spec.model_dump(mode="json", exclude_defaults=True)}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def spec_hash(spec: BaseModel) -> str:
+    """Sixteen hexadecimal digits of the SHA-256 of the canonical JSON."""
+    return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
+
+
+def from_canonical(text: str) -> TrainSpec:
+    """The inverse of `canonical` for runs; refuses another schema or kind."""
+    try:
+        fields = json.loads(text)
+        schema, kind = fields.pop("schema"), fields.pop("kind")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise SpecError(f"not a spec: {error!r}") from None
+    if (schema, kind) != (SCHEMA, "TrainSpec"):
+        raise SpecError(f"a spec of schema {schema}, kind {kind}; this version reads schema {SCHEMA}, kind TrainSpec")
+    try:
+        return TrainSpec.model_validate_json(json.dumps(fields))
+    except ValidationError as error:
+        raise SpecError(explain(error)) from None
+
+
+def differences(first: BaseModel, second: BaseModel) -> str:
+    """The fields in which two specs differ, with both values.
+
+    Example:
+        >>> from ctrobust.specs.run import ModelSpec
+        >>> differences(TrainSpec(), TrainSpec(lr=0.1, model=ModelSpec(width=32)))
+        'model.width 64 and 32, lr 0.01 and 0.1'
+    """
+    a, b = _flat(first.model_dump(mode="json")), _flat(second.model_dump(mode="json"))
+    return ", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in {**a, **b} if a.get(key) != b.get(key))
+
+
+def _flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one, with dotted keys."""
+    flat: dict[str, Any] = {}
+    for key, value in fields.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat

@@ -1,0 +1,40 @@
+"""What is said of a spec that is none."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from ctrobust.specs.recipe import RECIPES
+from ctrobust.specs.run import TrainSpec
+
+
+def explain(error: ValidationError) -> str:
+    """Each wrong key with its value and what is allowed, one a line."""
+    lines = []
+    for part in error.errors():
+        # a recipe's place is named by its kind as well, which is no key
+        location = tuple(p for i, p in enumerate(part["loc"]) if not (i == 1 and part["loc"][0] == "recipe"))
+        key = ".".join(str(piece) for piece in location)
+        message = part["msg"].removeprefix("Value error, ")
+        if part["type"] == "extra_forbidden":
+            lines.append(_unknown(key, part["loc"]))
+        elif part["type"] == "union_tag_invalid":
+            lines.append(f"recipe.name = {part['ctx']['tag']!r} is unknown; allowed: {', '.join(RECIPES)}")
+        elif part["type"] == "union_tag_not_found":
+            lines.append(f"{key} = {part['input']!r}: Input should be a valid dictionary")
+        else:
+            lines.append(f"{key} = {part['input']!r}: {message}" if key else message)
+    return "\n".join(lines)
+
+
+def _unknown(key: str, location: tuple[int | str, ...]) -> str:
+    """What to say of a key that is not one."""
+    part: Any = TrainSpec
+    for piece in location[:-1]:
+        part = RECIPES.get(str(piece)) if part is RECIPES else part.model_fields[str(piece)].annotation
+        part = RECIPES if piece == "recipe" else part
+    if location[0] != "recipe":
+        return f"unknown key {key}; allowed: {', '.join(part.model_fields)}"
+    owners = [name for name, recipe in RECIPES.items() if location[-1] in recipe.model_fields]
+    where = f" (it belongs to {', '.join(owners)})" if owners else ""
+    return f"unknown key {key} of recipe {location[1]}{where}; allowed: {', '.join(part.model_fields)}"

@@ -1,0 +1,60 @@
+"""What is measured of a network after each epoch, and what follows: the collapse watch and the held-out images."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from ctrobust.errors import InputError, RunError
+from ctrobust.evaluation import evaluate
+from ctrobust.recipes import collapsed, validation_attack, watch_attack
+from ctrobust.store import RunDirectory
+from ctrobust.training import weights
+from ctrobust.training.run import Run
+
+
+@contextlib.contextmanager
+def converged() -> Iterator[None]:
+    """What a network without finite logits means here: training has diverged."""
+    try:
+        yield
+    except InputError as error:
+        raise RunError(f"training diverged in its last steps: {error}; a smaller lr may help") from None
+
+
+def measure(state: Run) -> dict[str, Any]:
+    """Metrics of the epoch just trained, besides its loss: after adversarial training and on held-out images."""
+    found: dict[str, Any] = {}
+    with converged():
+        if state.eps is not None:
+            x, y = state.first_batch()
+            accuracy = evaluate(state.model.eval(), (x, y), watch_attack(state.eps)).robust_accuracy
+            found["watched_accuracy"] = accuracy
+            found["collapsed"] = collapsed(state.progress.watched, accuracy)
+        if state.held is not None:
+            attack = None if state.eps is None else validation_attack(state.eps)
+            outcome = evaluate(state.result.eval(), state.held, attack)
+            found["validation_accuracy"] = outcome.accuracy
+            if attack is not None:
+                found["validation_robust_accuracy"] = outcome.robust_accuracy
+    return found
+
+
+def settle(state: Run, run: RunDirectory, found: dict[str, Any]) -> None:
+    """Keep the best network so far; note a collapse, and return to the epoch before it where the spec says so."""
+    progress, epoch = state.progress, state.progress.epoch + 1
+    chosen_by = "validation_robust_accuracy" if state.eps is not None else "validation_accuracy"
+    if chosen_by in found and (progress.best is None or found[chosen_by] > progress.best[chosen_by]):
+        progress.best = {"epoch": epoch, **{key: found[key] for key in found if key.startswith("validation")}}
+        if state.ranks.first:
+            weights.save(run.best_file, state.result, state.spec.model, state.train)
+    if "watched_accuracy" not in found:
+        return
+    before, progress.watched = progress.watched, found["watched_accuracy"]
+    if not found["collapsed"]:
+        state.keep_good()
+        return
+    assert before is not None
+    progress.collapses.append({"epoch": epoch, "before": before, "after": found["watched_accuracy"]})
+    if state.spec.stop_on_collapse:
+        state.return_to_good()
+        progress.returned_to = epoch - 1

@@ -1,0 +1,39 @@
+"""The record of a finished run."""
+
+from typing import Any
+
+from ctrobust.data import Dataset
+from ctrobust.evaluation import evaluate
+from ctrobust.specs import spec_hash
+from ctrobust.training.environment import environment
+from ctrobust.training.measuring import converged
+from ctrobust.training.run import Run
+
+
+def make_record(state: Run, test_set: Dataset) -> dict[str, Any]:
+    """What the run gave, and on what."""
+    spec, progress = state.spec, state.progress
+    with converged():
+        outcome = evaluate(state.result.eval(), test_set)
+    record = {
+        "spec": spec_hash(spec),
+        "data": {
+            "name": state.train.name,
+            "train": len(state.train),
+            "test": len(test_set),
+            "verified": state.train.verified and test_set.verified,
+        },
+        "results": outcome.summary(),
+        "steps": progress.step,
+        "seconds_per_epoch": [round(value, 3) for value in progress.seconds[:-1]],
+        "environment": environment(),
+    }
+    if state.average:
+        record["weights"] = f"moving average, decay {spec.ema:g}"
+    if state.held is not None:
+        record["validation"] = {"count": len(state.held), "best": progress.best}
+    if state.eps is not None:
+        record["collapses"] = progress.collapses
+    if progress.returned_to is not None:
+        record["returned_to_epoch"] = progress.returned_to
+    return record

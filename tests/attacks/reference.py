@@ -1,0 +1,71 @@
+"""pyautoattack's attacks on the model and the examples of a file: run as a process of its own."""
+
+import json
+import sys
+
+SURVIVORS = 4
+"""On so many examples that stand, attacked alone, the passes for each are counted."""
+
+
+def main(inputs: str, outputs: str, told: str) -> None:
+    import torch
+    from pyautoattack import AutoAttack
+    from safetensors.torch import load_file, save_file
+    from torch import Tensor, nn
+
+    from ctrobust import models
+
+    class Counted(nn.Module):
+        """The model, counting images forward and backward."""
+
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.inner, self.forwards, self.backwards = inner, 0, 0
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.forwards += len(x)
+            logits: Tensor = self.inner(x)
+            if logits.requires_grad:
+                logits.register_hook(self.count)
+            return logits
+
+        def count(self, gradient: Tensor) -> None:
+            self.backwards += len(gradient)
+
+    options = json.loads(told)
+    torch.set_num_threads(options["threads"])
+    tensors = load_file(inputs)
+    x, y = tensors.pop("x"), tensors.pop("y")
+    inner = models.build("mnistnet", num_classes=10, in_channels=1, width=options["width"], noise="none")
+    inner.load_state_dict(tensors)
+    model = Counted(inner.eval())
+
+    def attack(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """The images found, and who stands."""
+        alone = {} if name == "autoattack" else {"version": "custom", "attacks": [name]}
+        made = AutoAttack(model, eps=options["eps"], seed=options["seed"], **alone)
+        made.apgd.n_restarts = 1  # as in its standard version
+        made.square.n_queries = options["queries"]
+        if alone:
+            made.apgd_targeted.n_iter = made.fab.n_iter = options["steps"]
+            made.apgd_targeted.n_target_classes = made.fab.n_target_classes = options["targets"]
+        x_adv, _ = made.run_standard_evaluation(x, y, batch_size=len(x))
+        with torch.no_grad():
+            return x_adv.detach(), inner(x_adv).argmax(1) == y
+
+    found: dict[str, Tensor] = {}
+    for name, count in options["counts"].items():
+        found[f"{name} x_adv"], stands = attack(name, x[:count], y[:count])
+        chosen = stands.nonzero()[:SURVIVORS, 0]
+        while len(chosen):
+            model.forwards = model.backwards = 0
+            _, stands = attack(name, x[chosen], y[chosen])
+            if stands.all():  # or some fell this time, by other draws, and cost less
+                break
+            chosen = chosen[stands]
+        found[f"{name} passes"] = torch.tensor([model.forwards, model.backwards]) // max(len(chosen), 1)
+    save_file({name: tensor.contiguous() for name, tensor in found.items()}, outputs)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,107 @@
+"""An example's draws and outcome do not depend on batch size, sharding or order."""
+
+import copy
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ctrobust import draws
+from ctrobust.attacks import ATTACKS, AttackResult, parse, prepare
+
+SMALL = {
+    "fgsm": "eps=0.05",
+    "pgd": "eps=0.05,steps=4,restarts=2",
+    "mifgsm": "eps=0.05,steps=4",
+    "apgd": "eps=0.05,steps=8",
+    "apgd-t": "eps=0.05,steps=3",
+    "apgd-dlr": "eps=0.05,steps=8,restarts=2",
+    "s-apgd": "eps=0.05,steps=8",
+    "fab": "eps=0.05,steps=2,restarts=2",
+    "fab-t": "eps=0.05,steps=2,restarts=2",
+    "square": "eps=0.1,queries=70",
+    "autoattack": "eps=0.15,queries=70",
+    "s-fgsm": "eps=0.05",
+    "s-pgd": "eps=0.05,steps=4",
+    "pgd-sce": "eps=0.05,steps=4",
+}
+every_attack = pytest.mark.parametrize("text", [f"{name}:{fields}" for name, fields in SMALL.items()])
+FIRST = {1: 15, 7: 70, 64: 250}
+"""Batch sizes, each on so many of the examples; the whole of 250 is what they are compared with."""
+
+Drawn = dict[int, list[tuple[int, bytes]]]
+
+
+def test_every_attack_has_a_row() -> None:
+    assert set(SMALL) == set(ATTACKS)
+
+
+@contextmanager
+def recorded() -> Iterator[Drawn]:
+    """What is drawn for each key: streams and bits, in their order."""
+    drawn: Drawn = defaultdict(list)
+    real = draws.words
+
+    def words(keys: Tensor, stream: int, count: int) -> Tensor:
+        found = real(keys, stream, count)
+        for key, row in zip(keys.tolist(), found, strict=True):
+            drawn[key].append((stream, hashlib.blake2b(row.numpy().tobytes(), digest_size=8).digest()))
+        return found
+
+    with patch.object(draws, "words", words):
+        yield drawn
+
+
+def attacked(text: str, model: nn.Module, x: Tensor, y: Tensor, groups: Sequence[Tensor]) -> AttackResult:
+    """Groups of positions attacked one after the other; the examples in their own order again."""
+    results = [parse(text).run(model, x[keys], y[keys], keys) for keys in groups]
+    order = torch.cat(tuple(groups)).argsort()
+    names = ("x_adv", "success", "forwards", "backwards")
+    columns = [torch.cat([getattr(result, name) for result in results])[order] for name in names]
+    return AttackResult(columns[0], columns[1], columns[2], columns[3])
+
+
+@every_attack
+def test_in_float64_nothing_depends_on_the_batch(
+    text: str, network: nn.Sequential, digits: tuple[Tensor, Tensor]
+) -> None:
+    x, y = digits
+    model = prepare(network, x)
+    everyone = torch.arange(len(x))
+    ways = {
+        **{f"batches of {size}": everyone[:count].split(size) for size, count in FIRST.items()},
+        "two shards": (everyone[::2], everyone[1::2]),
+        "another order": (draws.permutation(len(x), draws.stream(1)),),
+    }
+    with recorded() as whole_drawn:
+        whole = attacked(text, model, x, y, [everyone])
+    assert whole.success.any()
+    for way, groups in ways.items():
+        with recorded() as drawn:
+            found = attacked(text, model, x, y, groups)
+        few = len(found.success)
+        assert torch.equal(found.success, whole.success[:few]), way
+        assert torch.equal(found.forwards, whole.forwards[:few]), way
+        assert torch.equal(found.backwards, whole.backwards[:few]), way
+        assert drawn == {key: rows for key, rows in whole_drawn.items() if key < few}, way
+
+
+def test_in_float32_hardly_any_outcome_depends_on_the_batch(
+    network: nn.Sequential, digits: tuple[Tensor, Tensor]
+) -> None:
+    x, y = digits[0].float(), digits[1]
+    model = prepare(copy.deepcopy(network).float(), x)
+    compared = differ = 0
+    for text in (f"{name}:{fields}" for name, fields in SMALL.items()):
+        whole = attacked(text, model, x, y, [torch.arange(len(x))])
+        for size, count in FIRST.items():
+            found = attacked(text, model, x, y, torch.arange(count).split(size))
+            compared += count
+            differ += int((found.success != whole.success[:count]).sum())
+    print(f"float32: {differ} of {compared} outcomes differ between batch sizes")
+    assert differ <= 0.002 * compared

@@ -1,0 +1,128 @@
+"""`ctrobust evaluate`: attacks on the small run."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctrobust.store import read_arrays
+from tests.cli.command import COLOURS, COMMAND, Inside, Terminal, plain
+
+
+@pytest.mark.usefixtures("run")
+def test_several_attacks_and_radii_as_json(inside: Inside, tmp_path: Path) -> None:
+    args = "evaluate run --attack fgsm --attack s-pgd:steps=3 --attack pgd:eps=0.3,steps=2 --eps 8/255 --eps 0.1"
+    code, out, err = inside(f"{args} --limit 40 --json --threads 1")
+    assert code == 0, err
+    document = json.loads(out)  # and so there is nothing else
+    assert document["run"] == "run"
+    assert document["data"] == {"name": "digits", "split": "test", "verified": True, "count": 40}
+    assert document["threshold"]["wrong_total"] == 40 * 9
+    radii = {
+        "fgsm:eps=8/255": 8 / 255, "fgsm:eps=0.1": 0.1, "pgd:eps=8/255,steps=3,loss=std": 8 / 255,
+        "pgd:eps=0.1,steps=3,loss=std": 0.1, "pgd:eps=0.3,steps=2": 0.3,
+    }  # fmt: skip
+    assert [one["attack"] for one in document["attacks"]] == list(radii)
+    assert document["accuracy_interval"][0] <= document["accuracy"] <= document["accuracy_interval"][1]
+    for one in document["attacks"]:
+        assert one["count"] == 40
+        assert one["interval"][0] <= one["robust_accuracy"] <= one["interval"][1]
+        assert one["robust_accuracy"] <= document["accuracy"]
+        assert one["attack_success_rate"] == 1 - one["robust_accuracy"]
+        assert one["largest_distance"] == pytest.approx(radii[one["attack"]], abs=1e-6)
+        assert one["seconds"] > 0
+        arrays = read_arrays(tmp_path / one["outcomes"])
+        assert arrays["probabilities"].shape == (40, 10)
+        assert int(arrays["forwards"].sum()) == one["forwards"]
+
+    again = json.loads(inside(f"{args} --limit 40 --json").out)
+    assert [one.pop("seconds") for one in again["attacks"]] == [None] * 5
+    for one in document["attacks"]:
+        one.pop("seconds")
+    assert again == document
+
+
+@pytest.mark.usefixtures("run")
+def test_a_table(inside: Inside) -> None:
+    args = "evaluate run --attack pgd:steps=2 --eps 0.1 --eps 0.2 --limit 40 --chunk 16"
+    code, out, err = inside(args)
+    assert code == 0
+    assert err == "evaluate run: 120 of 120 examples\n"
+    assert "\x1b" not in out
+    assert out.startswith("run on digits (test), 40 images\naccuracy ")
+    assert [line.split()[0] for line in out.splitlines() if "eps=" in line] == [
+        "pgd:eps=0.1,steps=2", "pgd:eps=0.2,steps=2",
+    ]  # fmt: skip
+    assert "confidence threshold 1/9: " in out
+    assert inside(args).out.count("stored") == 2
+
+
+def test_a_weights_file_by_itself(inside: Inside, run: Path, tmp_path: Path) -> None:
+    shutil.copy(run / "model.safetensors", tmp_path / "gewichte ü [1].safetensors")
+    code, out, err = inside("evaluate --limit 20", "gewichte ü [1].safetensors")
+    assert code == 0, err
+    assert out.startswith("gewichte ü [1].safetensors on digits (test), 20 images\n")
+    assert not (run / "outcomes").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux only")
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
+def test_a_path_that_is_no_text(run: Path, environment: dict[str, str], encoding: str) -> None:
+    path = Path(os.fsdecode(os.fsencode(run.with_name("r")) + b"\xff"))
+    shutil.copytree(run, path)
+    done = subprocess.run(
+        [COMMAND, "evaluate", path, "--limit", "20", "--attack", "fgsm:eps=0.1"],
+        env={**environment, "PYTHONIOENCODING": encoding}, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    shown = b"r\xff" if encoding.endswith("escape") else b"r\\udcff"
+    assert shown + b" on digits (test), 20 images\n" in done.stdout
+    assert any((path / "outcomes").iterdir())
+
+
+def test_a_reader_that_leaves(run: Path, environment: dict[str, str]) -> None:
+    process = subprocess.Popen(
+        [COMMAND, "evaluate", str(run), "--limit", "20"],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()  # as `head -1` does when it has its line
+    with process.stderr as errors:
+        complaint = errors.read()
+    assert process.wait(timeout=60) != 0
+    assert complaint in ("", f"evaluate {run}: 20 of 20 examples\n")
+
+
+def test_piped_into_head(tmp_path: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        f"'{COMMAND}' evaluate --help | head -1",
+        shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.count("\n") == 1
+
+
+def test_a_bar_and_ctrl_c(run: Path, inside: Inside, terminal: Callable[..., Terminal]) -> None:
+    """An attack of radius 0 fools nobody, so that its million steps are all made, or not."""
+    shown = terminal("evaluate run --attack fgsm:eps=0.1 --attack pgd:eps=0,steps=1000000 --chunk 100")
+    outcomes = run / "outcomes"
+    shown.until(lambda: any(outcomes.glob("fgsm*.npz")) and " 710/1065 " in plain(shown.text))
+    assert shown.interrupt() == 130
+    seen = plain(shown.text)
+    assert re.search(r"evaluate run .*━.* 710/1065 .*0:\d\d:\d\d ETA \d:\d\d:\d\d", seen)
+    assert COLOURS.search(shown.text)
+    assert "interrupted: stopped; finished attacks are stored and will not be done again" in seen
+    assert "Traceback" not in seen
+    assert shown.text.rindex("\x1b[?25h") > shown.text.rindex("\x1b[?25l")  # the cursor is shown again
+
+    assert [path.name.split("-")[0] for path in outcomes.iterdir()] == ["fgsm"]
+    document = json.loads(inside("evaluate run --attack fgsm:eps=0.1 --chunk 100 --json").out)
+    assert document["attacks"][0]["seconds"] is None

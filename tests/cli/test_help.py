@@ -1,0 +1,76 @@
+"""Version, help, typos, tracebacks and colours: what answers before any work is done."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctrobust._version import __version__
+from tests.cli.command import COLOURS, Inside, Terminal, ctrobust
+
+
+def test_version(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert ctrobust("--version", tmp_path, environment) == (0, f"ctrobust {__version__}\n", "")
+
+
+def test_help_names_commands_and_exit_codes(tmp_path: Path, environment: dict[str, str]) -> None:
+    code, out, err = ctrobust("--help", tmp_path, environment)
+    assert (code, err) == (0, "")
+    for word in ("demo", "train", "evaluate", "--debug", "--version", "Exit codes: 0 done; 1 internal error; 2 "):
+        assert word in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.parametrize("command", ["demo", "train", "evaluate"])
+def test_each_commands_help_has_an_example(inside: Inside, command: str) -> None:
+    for option in ("--help", "-h"):
+        code, out, err = inside(f"{command} {option}")
+        assert (code, err) == (0, "")
+        assert f"Example: ctrobust {command} --" in out or f"Example: ctrobust {command} runs/" in out
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "messages"),
+    [
+        ("trian", 2, ["No such command 'trian'", "Did you mean 'train'"]),
+        ("train --epocs 3", 2, ["No such option: --epocs", "--epochs"]),
+        ("train --epochs three", 2, ["--epochs", "valid integer"]),
+        ("evaluate", 2, ["Missing argument", "run"]),
+        ("train --config absent.toml", 3, ["error: no spec file absent.toml"]),
+    ],
+)
+def test_a_typo_is_told_at_once(
+    tmp_path: Path, environment: dict[str, str], args: str, code: int, messages: list[str]
+) -> None:
+    done = ctrobust(args, tmp_path, environment)
+    assert (done.code, done.out) == (code, "")
+    for message in messages:
+        assert message.lower() in done.err.lower()
+    assert "Traceback" not in done.err
+    assert "\x1b" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_traceback(tmp_path: Path, environment: dict[str, str]) -> None:
+    code, out, err = ctrobust("--debug train --config absent.toml", tmp_path, environment)
+    assert (code, out) == (3, "")
+    assert err.startswith("Traceback (most recent call last):")
+    assert err.endswith("error: no spec file absent.toml\n")
+
+
+def test_debug_of_what_is_wrong_later(inside: Inside) -> None:
+    done = inside("--debug train --method dropot")
+    assert done.code == 3
+    assert "Traceback (most recent call last)" in done.err
+    assert done.err.splitlines()[-1].startswith("error: method = 'dropot' is unknown")
+
+
+@pytest.mark.parametrize(("changed", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colours_only_where_they_are_wanted(
+    terminal: Callable[..., Terminal], changed: dict[str, str], coloured: bool
+) -> None:
+    shown = terminal("train --config absent.toml", **changed)
+    assert shown.end() == 3
+    assert "error:" in shown.text
+    assert "no spec file absent.toml" in shown.text
+    assert bool(COLOURS.search(shown.text)) is coloured

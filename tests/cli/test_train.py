@@ -1,0 +1,111 @@
+"""`ctrobust train`."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ctrobust.data.idx import idx_header
+from ctrobust.specs import NaturalSpec, TradesSpec
+from ctrobust.store import RunDirectory
+from tests.cli.command import Done, Inside
+
+
+def test_a_run_directory(trained: tuple[Path, Done]) -> None:
+    run, done = trained
+    name = f"runs/{run.name}"
+    assert re.fullmatch(r"digits-mnistnet-[0-9a-f]{16}", run.name)
+    assert {path.name for path in run.iterdir()} - {".lock"} == {
+        "spec.json", "metrics.jsonl", "checkpoint", "model.safetensors", "record.json",
+    }  # fmt: skip
+    assert done.out.startswith(f"{name}: digits, 200 training images, 1 epoch")
+    assert re.search(r"test accuracy \d+\.\d% \[\d+\.\d, \d+\.\d\] of 355; wrong categories below 0\.1111: ", done.out)
+    assert re.match(rf"train {name}: epoch 1 loss 2\.\d+ lr ", done.err)
+    assert "\x1b" not in done.out + done.err
+
+
+def test_resumed_when_finished_it_prints_the_record_as_json(inside: Inside, run: Path) -> None:
+    code, out, err = inside("train --resume --out run --json")
+    assert (code, err) == (0, "")
+    record = json.loads(out)
+    assert record.pop("run") == "run"
+    assert record == json.loads((run / "record.json").read_text())
+    assert record["data"] == {"name": "digits", "train": 200, "test": 355, "verified": True}
+    assert record["steps"] == 7
+    assert len(record["seconds_per_epoch"]) == 1
+    assert 0 <= record["results"]["accuracy"] <= 1
+
+
+def test_options_win_over_the_file(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text(
+        'method = "mdl"\nepochs = 7\nbatch_size = 16\nlimit = 32\n[model]\nwidth = 4\n[recipe]\neta = 90\n'
+    )
+    done = inside("train --config spec.toml --epochs 1 --samples 2 --out r --threads 1")
+    assert done.code == 0, done.err
+    spec = RunDirectory(tmp_path / "r").read_spec()
+    assert (spec.epochs, spec.batch_size, spec.limit, spec.model.width) == (1, 16, 32, 4)
+    assert isinstance(spec.recipe, NaturalSpec)
+    assert (spec.recipe.samples, spec.recipe.rho, spec.recipe.eta) == (2, 1.0, 90.0)
+
+
+def test_an_adversarial_run_by_its_options(inside: Inside, tmp_path: Path) -> None:
+    done = inside(
+        "train --recipe trades --gamma 3 --gamma-in attack --beta 1 --std-at clean --eps 25.5/255 --steps 2 "
+        "--step-size 0.05 --ema 0.5 --validation 8 --stop-on-collapse --limit 40 --epochs 1 --width 8 --out r"
+    )
+    assert done.code == 0, done.err
+    spec = RunDirectory(tmp_path / "r").read_spec()
+    assert spec.recipe == TradesSpec(
+        name="trades", gamma=3.0, gamma_in="attack", beta=1.0, std_at="clean", eps=0.1, steps=2, step_size=0.05
+    )  # fmt: skip
+    assert (spec.ema, spec.validation, spec.stop_on_collapse, spec.model.noise) == (0.5, 8, True, "none")
+    assert " PGD-5 on a training batch " in done.err
+    assert "best epoch on 8 held-out images: 1, " in done.out
+    assert (tmp_path / "r" / "checkpoint" / "best.safetensors").exists()
+    done = inside("train --resume --out r --json")
+    assert json.loads(done.out)["validation"]["count"] == 8
+
+
+def test_the_recipes_are_listed(inside: Inside) -> None:
+    code, out, _ = inside("list recipes")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["natural", "fast", "free", "madry", "trades"]
+    assert "Fast-AT, with gamma > 0 Fast-AT with CTR: " in out
+
+
+def test_of_missing_data_it_says_what_to_put_where(
+    home: Path, tmp_path: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTROBUST_DATA", str(tmp_path / "mine"))
+    code, out, err = inside("train --data fashion-mnist")
+    assert (code, out) == (4, "")
+    assert "Put train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz" in err
+    for place in (tmp_path / "mine", home / ".cache" / "ctrobust", tmp_path / "system"):
+        assert f"  {place / 'fashion-mnist' / 'train-images-idx3-ubyte'}[.gz]: No such file" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_own_files_train_and_are_called_unverified(inside: Inside, tmp_path: Path) -> None:
+    folder = tmp_path / "own" / "fashion-mnist"
+    folder.mkdir(parents=True)
+    for prefix, count in (("train", 40), ("t10k", 20)):
+        values = np.random.default_rng(0).integers(0, 256, (count, 28, 28), dtype=np.uint8)
+        for kind, array in (("images-idx3", values), ("labels-idx1", np.arange(count, dtype=np.uint8) % 10)):
+            content = gzip.compress(idx_header(array.shape) + array.tobytes())
+            (folder / f"{prefix}-{kind}-ubyte.gz").write_bytes(content)
+    done = inside("train --data fashion-mnist --data-root own --epochs 1 --batch-size 8 --width 4 --out r")
+    assert done.code == 0, done.err
+    assert done.out.startswith("r: fashion-mnist (unverified), 40 training images, ")
+    record = json.loads((tmp_path / "r" / "record.json").read_text())
+    assert record["data"] == {"name": "fashion-mnist", "train": 40, "test": 20, "verified": False}
+
+    done = inside("evaluate r --data-root own --attack fgsm:eps=0.1")
+    assert done.code == 0, done.err
+    assert "r on fashion-mnist (test, unverified), 20 images" in done.out
+    done = inside("evaluate r --data-root own --attack fgsm:eps=0.1 --json")
+    assert json.loads(done.out)["data"] == {
+        "name": "fashion-mnist", "split": "test", "verified": False, "count": 20,
+    }  # fmt: skip

@@ -1,0 +1,195 @@
+"""TRADES, against a plain implementation."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, kl_div, log_softmax
+
+from ctrobust import draws, losses
+from ctrobust.errors import InputError
+from ctrobust.recipes import Trades
+from tests.recipes.descent import (
+    EPS,
+    Batch,
+    batches,
+    descend,
+    in_bounds,
+    network,
+    plainly_trained,
+    same,
+    trained,
+    watched,
+)  # fmt: skip
+
+
+def divergence(adv_logits: Tensor, clean_logits: Tensor, reduction: str = "sum") -> Tensor:
+    return kl_div(log_softmax(adv_logits, 1), log_softmax(clean_logits, 1), reduction=reduction, log_target=True)
+
+
+def plain(model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch]) -> None:
+    """The published code, with the clean images run once in the descent."""
+    for batch, (x, y, keys) in enumerate(made):
+        model.eval()
+        adv = x + 0.001 * draws.normal(keys, draws.stream(0, "start", batch), tuple(x.shape[1:]))
+        clean_logits = model(x).detach()
+        for _ in range(10):
+            adv = adv.detach().requires_grad_()
+            divergence(model(adv), clean_logits).backward()
+            assert adv.grad is not None
+            adv = adv.detach() + 0.007 * torch.sign(adv.grad)
+            adv = torch.clamp(torch.min(torch.max(adv, x - EPS), x + EPS), 0, 1)
+        model.train()
+        descending.zero_grad()
+        clean_logits = model(x)
+        loss = cross_entropy(clean_logits, y) + 6.0 * divergence(model(adv.detach()), clean_logits, "batchmean")
+        loss.backward()
+        descending.step()
+
+
+def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> None:
+    assert same(trained(Trades(), batches()), plainly_trained(plain, batches()))
+
+
+def test_every_setting_changes_them() -> None:
+    made = batches(sizes=(8,)) * 3
+    found = [
+        trained(Trades(steps=5), made),
+        trained(Trades(steps=5, beta=1.0), made),
+        trained(Trades(steps=5, gamma=30.0), made),
+        trained(Trades(steps=5, gamma=30.0, std_at="clean"), made),
+        trained(Trades(steps=5, gamma=30.0, gamma_in="attack"), made),
+        trained(Trades(steps=5, gamma=30.0, gamma_in="descent"), made),
+        trained(Trades(steps=5, loss="std"), made),
+    ]
+    assert not any(same(one, two) for i, one in enumerate(found) for two in found[:i])
+
+
+@pytest.mark.parametrize("std_at", ["adv", "clean"])
+def test_it_descends_sce_and_beta_skl(std_at: Literal["adv", "clean"]) -> None:
+    model, (x, y, keys) = network(), batches()[0]
+    passes = watched(model)
+    (loss,) = Trades(beta=2.0, gamma=3.0, std_at=std_at)(model, x, y, keys)
+    clean_logits, logits = network()(x), network()(passes.inputs[-1])
+    expected = losses.sce(clean_logits, y, gamma=3.0) + 2.0 * losses.skl(logits, clean_logits, y, 3.0, std_at)
+    torch.testing.assert_close(loss, expected.mean())
+
+
+def test_std_alone_takes_the_place_of_everything() -> None:
+    model, (x, y, keys) = network(), batches()[0]
+    passes = watched(model)
+    (loss,) = Trades(beta=2.0, loss="std")(model, x, y, keys)
+    assert len(passes.inputs) == 12  # the attack needs no clean output
+    expected = losses.std(network()(x), y) + 2.0 * losses.std(network()(passes.inputs[-1]), y)
+    torch.testing.assert_close(loss, expected.mean())
+
+
+def test_the_attack_is_in_eval_mode_and_the_descent_makes_two_passes_in_training_mode() -> None:
+    model, (x, y, keys) = network(), batches()[0]
+    passes = watched(model)
+    (loss,) = Trades()(model, x, y, keys)
+    assert passes.training == [False] * 11 + [True] * 2
+    assert passes.wanted == [False] * 11 + [True] * 2
+    assert [len(seen) for seen in passes.inputs] == [8] * 13  # never one batch of both
+    assert torch.equal(passes.inputs[11], x)
+    assert all(part.num_batches_tracked == 2 for part in model.modules() if isinstance(part, nn.BatchNorm2d))
+    by_hand = network()
+    by_hand(x)
+    by_hand(passes.inputs[12])
+    assert same(model.state_dict(), by_hand.state_dict())
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_it_starts_beside_the_image_and_each_step_is_in_bounds() -> None:
+    model, (x, y, keys) = network(), batches()[0]
+    passes = watched(model)
+    next(iter(Trades()(model, x, y, keys)))
+    offset = passes.inputs[1] - x
+    assert 0 < offset.abs().max() < 0.006
+    assert offset.std().item() == pytest.approx(0.001, rel=0.1)
+    assert all(in_bounds(seen, x) for seen in passes.inputs[2:])
+    moves = [
+        (after - before).abs().max() for before, after in zip(passes.inputs[2:11], passes.inputs[3:11], strict=False)
+    ]
+    assert all(0 < move <= 0.007 + 1e-6 for move in moves)
+
+
+class Table(nn.Module):
+    """Two rows of logits, one for clean images (all zero) and one for attacked ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clean = nn.Parameter(torch.tensor([[0.3, -0.2, 0.1, 0.5]]))
+        self.attacked = nn.Parameter(torch.tensor([[0.1, 0.9, -0.4, 0.2]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        clean = (x == 0).flatten(1).all(1, keepdim=True)
+        return torch.where(clean, self.clean, self.attacked + 0.0 * x.flatten(1).sum(1, keepdim=True))
+
+    def sample_logits(self, x: Tensor, k: int) -> Tensor:
+        return self.forward(x).expand(k, -1, -1)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 3.0])
+def test_the_gradient_flows_through_both_outputs(gamma: float) -> None:
+    model, y = Table(), torch.tensor([1])
+    (loss,) = Trades(gamma=gamma)(model, torch.zeros(1, 1, 2, 2), y, torch.arange(1))
+    loss.backward()
+    clean, attacked = (one.detach().clone().requires_grad_() for one in (model.clean, model.attacked))
+    q, p = clean.softmax(1), attacked.softmax(1)
+
+    def factor(probabilities: Tensor) -> Tensor:
+        return (gamma * probabilities[0, [0, 2, 3]].std()).exp()
+
+    expected = -factor(q) * q[0, 1].log() + 6.0 * factor(p) * (q * (q.log() - p.log())).sum()
+    expected.backward()
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(model.clean.grad, clean.grad)
+    torch.testing.assert_close(model.attacked.grad, attacked.grad)
+    alone = model.clean.detach().clone().requires_grad_()
+    losses.sce(alone, y, gamma=gamma).sum().backward()
+    assert alone.grad is not None
+    assert model.clean.grad is not None
+    assert (model.clean.grad - alone.grad).abs().max() > 0.01  # the divergence's part
+
+
+def test_at_the_clean_output_the_attack_goes_where_kl_leads() -> None:
+    found = {}
+    x, y, keys = batches(sizes=(16,))[0]
+    for name, recipe in (
+        ("kl", Trades()),
+        ("clean", Trades(gamma=5.0, std_at="clean")),
+        ("adv", Trades(gamma=5.0)),
+    ):
+        model = network().double()
+        passes = watched(model)
+        next(iter(recipe(model, x.double(), y, keys)))
+        found[name] = passes.inputs[1:11]
+    assert all(map(torch.equal, found["kl"], found["clean"]))
+    assert not torch.equal(found["kl"][-1], found["adv"][-1])
+
+
+def test_the_step_follows_the_radius_and_starts_survive_a_kill() -> None:
+    assert Trades().step_size == 0.007
+    assert Trades(eps=0.3).step_size == pytest.approx(0.3 / (8 / 255) * 0.007)
+    assert Trades(step_size=0.01).step_size == 0.01
+    made, model = batches(epochs=2, sizes=(8,)), network()
+    passes, recipe = watched(model), Trades(steps=1)
+    descend(recipe, model, made)
+    assert not torch.equal(passes.inputs[1], passes.inputs[5])
+    again = Trades(steps=1)
+    again.load_state_dict(recipe.state_dict())
+    for one in (recipe, again):
+        next(iter(one(model, *made[0])))
+    assert torch.equal(passes.inputs[9], passes.inputs[13])
+    recipe.end_epoch()
+
+
+def test_an_unknown_loss_is_refused() -> None:
+    with pytest.raises(InputError, match="loss must be one of 'skl', 'std'; got 'sce'"):
+        Trades(loss="sce")  # type: ignore[arg-type]

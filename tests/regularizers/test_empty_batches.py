@@ -1,0 +1,34 @@
+"""No examples in, none out: an empty batch is one like any other, as for torch's own modules."""
+
+import pytest
+import torch
+from torch import nn
+
+from ctrobust.models import build
+from ctrobust.regularizers import Disout, DropBlock, DropConnect, Dropout, tell
+
+
+@pytest.mark.parametrize("module", [Dropout(0.3), DropBlock(), Disout(), Disout(nn.Conv2d(4, 4, 3))])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_module(module: nn.Module, told: bool) -> None:
+    x = torch.zeros(0, 4, 8, 8, requires_grad=True)
+    if told:
+        tell(module, seed=0, step=0, keys=torch.arange(0), progress=0.5)
+    out = module.train()(x)
+    out.sum().backward()
+    assert out.shape == (0, 4, 8, 8)
+    assert x.grad is not None
+
+
+@pytest.mark.parametrize("noise", [Dropout(0.3), Dropout(0.0), DropConnect(0.3)])
+def test_samples_of_the_head(noise: Dropout | DropConnect) -> None:
+    assert noise.train().sample(torch.zeros(0, 6), nn.Linear(6, 2), 3).shape == (0, 2)
+
+
+@pytest.mark.parametrize("noise", ["dropout", "dropconnect"])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_network(noise: str, training: bool) -> None:
+    model = build("mnistnet", num_classes=10, in_channels=1, width=8, noise=noise, maps="disout").train(training)
+    x = torch.zeros(0, 1, 28, 28)
+    assert model(x).shape == (0, 10)
+    assert model.sample_logits(x, 3).shape == (3, 0, 10)

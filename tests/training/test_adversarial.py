@@ -1,0 +1,141 @@
+"""Adversarial recipes in the loop: steps, rates, resuming."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from ctrobust import data, draws
+from ctrobust.specs import TrainSpec, train_spec
+from ctrobust.store import RunDirectory, read_tensors
+from ctrobust.training import Devices, Interrupted, Run, Saving, train
+
+COMMAND = str(Path(sys.executable).parent / "ctrobust")
+RECIPES = ("fast", "madry", "free", "trades")
+# 3 batches an epoch, the last a smaller one
+FIELDS: dict[str, Any] = {"limit": 40, "batch_size": 16, "epochs": 2, "lr": 0.05, "model": {"width": 8}}
+
+
+def spec_of(recipe: str, **more: Any) -> TrainSpec:
+    steps = {"steps": 3} if recipe in ("madry", "trades") else {}
+    return train_spec({**FIELDS, "recipe": {"name": recipe, "gamma": 2.0, "eps": 0.1, **steps}, **more})
+
+
+def after(batches: int) -> Callable[[], bool]:
+    """A stop that says so after as many batches."""
+    left = iter([False] * (batches - 1) + [True])
+    return lambda: next(left)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_stopped_after_every_batch_it_resumes_to_the_same_bits(tmp_path: Path, recipe: str) -> None:
+    spec = spec_of(recipe, augment="crop-flip", ema=0.9, validation=4, stop_on_collapse=True)
+    whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
+    train(spec, whole)
+    for _ in range(6):
+        with pytest.raises(Interrupted):
+            train(spec, parts, resume=True, saving=Saving(stop=after(1)))
+    train(spec, parts, resume=True)
+    assert parts.model_file.read_bytes() == whole.model_file.read_bytes()
+    assert parts.best_file.read_bytes() == whole.best_file.read_bytes()
+    one, two = (read_tensors(run.checkpoint_file)[0] for run in (whole, parts))
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert ("recipe.delta" in one) == (recipe == "free")
+    for run in (whole, parts):
+        assert [{**line, "seconds": 0} for line in run.read_metrics()] == [
+            {**line, "seconds": 0} for line in whole.read_metrics()
+        ]
+
+
+def test_replays_count_as_steps_and_the_rate_has_its_peak_in_the_middle_of_them(tmp_path: Path) -> None:
+    spec, run = spec_of("free"), RunDirectory(tmp_path / "run")
+    record = train(spec, run)
+    assert record["steps"] == 2 * 3 * 8
+    first, second = run.read_metrics()
+    assert (first["step"], second["step"]) == (24, 48)
+    assert first["lr"] == pytest.approx(0.05 * 2 * 23 / 48)
+    assert second["lr"] == pytest.approx(0.05 * 2 / 48)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"), [("cyclic", [0.0, 0.05, 0.1, 0.15]), ("multistep", [2e-4] * 2 + [0.2] * 2)]
+)
+def test_without_gamma_a_run_is_the_baseline_to_the_bit(schedule: str, rates: list[float]) -> None:
+    spec = train_spec(
+        {
+            "data": "digits",
+            "limit": 32,
+            "batch_size": 16,
+            "epochs": 4 if schedule == "cyclic" else 10,
+            "lr": 0.2,
+            "augment": "crop-flip",
+            "model": {"width": 8},
+            "schedule": {"name": schedule},
+            "recipe": {"name": "fast"},
+        }
+    )
+    train_set = data.load("digits").take(32)
+    run, plain = Run.begin(spec, train_set), Run.begin(spec, train_set)
+    model = plain.model.train()
+    run.wrapped.train()
+    descending = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4)
+    for step, rate in enumerate(rates):
+        epoch, batch = divmod(step, 2)
+        run.progress.epoch = epoch
+        index = draws.permutation(32, draws.stream(0, "order", epoch))[16 * batch :][:16]
+        run.batch(index)
+
+        images = data.augment(train_set.images[index], index, draws.stream(0, "augment", step))
+        x, y = data.to_float(images), train_set.labels[index]
+        noise = draws.uniform(index, draws.stream(0, "start", step), (1, 28, 28))
+        eps = 8 / 255
+        start = torch.clamp(x + (noise * (2 * eps) - eps), 0, 1).requires_grad_()
+        cross_entropy(model(start), y, reduction="sum").backward()
+        assert start.grad is not None
+        adv = start.detach() + 10 / 255 * torch.sign(start.grad)
+        adv = torch.clamp(torch.max(torch.min(adv, x + eps), x - eps), 0, 1)
+        descending.param_groups[0]["lr"] = run.rate(step)
+        assert run.rate(step) == pytest.approx(rate)
+        descending.zero_grad()
+        cross_entropy(model(adv), y).backward()
+        descending.step()
+    for name, tensor in run.model.state_dict().items():
+        assert torch.equal(tensor, model.state_dict()[name]), name
+
+
+def test_bf16_trains(tmp_path: Path) -> None:
+    for recipe in ("fast", "free", "trades"):
+        run = RunDirectory(tmp_path / recipe)
+        train(spec_of(recipe, precision="bf16", epochs=1), run, devices=Devices(accelerator="cpu"))
+        assert all(tensor.isfinite().all() for tensor in read_tensors(run.model_file)[0].values())
+
+
+def test_a_command_killed_inside_an_epoch_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    options = [
+        "train", "--recipe", "free", "--gamma", "2", "--eps", "0.1", "--limit", "40", "--batch-size", "16", "--epochs",
+        "2", "--lr", "0.05", "--width", "8", "--threads", "1", "--checkpoint-seconds", "0", "--out", str(run.path),
+    ]  # fmt: skip
+    with subprocess.Popen(
+        [COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not run.checkpoint_file.exists():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+    assert not run.record_file.exists()
+    train(spec_of("free"), run, resume=True)
+    undisturbed = RunDirectory(tmp_path / "undisturbed")
+    train(spec_of("free"), undisturbed)
+    assert run.model_file.read_bytes() == undisturbed.model_file.read_bytes()

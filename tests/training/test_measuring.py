@@ -1,0 +1,181 @@
+"""After each epoch: the collapse watch, the held-out images, and what follows from them."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ctrobust import data
+from ctrobust.attacks import PGD
+from ctrobust.errors import RunError
+from ctrobust.evaluation import evaluate
+from ctrobust.specs import train_spec
+from ctrobust.store import RunDirectory, read_tensors
+from ctrobust.training import Run, load, train
+from ctrobust.training.holdout import hold_out
+
+# Fast-AT with a step of eight times its radius: after some epochs it learns to resist that step alone.
+COLLAPSING: dict[str, Any] = {
+    "limit": 500, "batch_size": 16, "epochs": 12, "lr": 0.06, "stop_on_collapse": True, "model": {"width": 16},
+    "schedule": {"name": "multistep", "milestones": [], "warmup": False},
+    "recipe": {"name": "fast", "eps": 0.12, "step_size": 0.96},
+}  # fmt: skip
+FIELDS: dict[str, Any] = {"limit": 60, "batch_size": 16, "epochs": 3, "lr": 0.05, "model": {"width": 8}}
+
+
+class Copier:
+    """Keeps the checkpoint as it was when an epoch's metrics came: that of the epoch before."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run, self.lines = run, list[dict[str, Any]]()
+
+    def step(self, done: int, total: int, epoch: int, loss: float) -> None:
+        pass
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        self.lines.append(metrics)
+        if self.run.checkpoint_file.exists():
+            shutil.copy(self.run.checkpoint_file, self.run.path / "before")
+
+
+@pytest.fixture(scope="module")
+def collapsed(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    run = RunDirectory(tmp_path_factory.mktemp("collapsed") / "run")
+    watcher = Copier(run)
+    train(train_spec(COLLAPSING), run, watcher=watcher)
+    assert watcher.lines == run.read_metrics()
+    return run
+
+
+def test_a_run_that_collapses_says_so_and_ends(collapsed: RunDirectory) -> None:
+    lines, record = collapsed.read_metrics(), collapsed.read_record()
+    assert [line["collapsed"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    assert len(lines) < 12
+    (fall,) = record["collapses"]
+    assert fall == {
+        "epoch": len(lines),
+        "before": lines[-2]["watched_accuracy"],
+        "after": lines[-1]["watched_accuracy"],
+    }
+    assert fall["before"] - fall["after"] > 0.2
+    assert record["returned_to_epoch"] == len(lines) - 1
+    assert lines[-1]["loss"] < 2  # it did not diverge: it overfits the attack it knows
+
+
+def test_it_returns_to_the_weights_of_the_epoch_before(collapsed: RunDirectory) -> None:
+    before, model = read_tensors(collapsed.path / "before")[0], read_tensors(collapsed.model_file)[0]
+    assert all(torch.equal(before[f"model.{name}"], tensor) for name, tensor in model.items())
+    last = read_tensors(collapsed.checkpoint_file)[0]
+    assert all(torch.equal(last[f"model.{name}"], tensor) for name, tensor in model.items())
+    test_set = data.load("digits", "test").take(128)
+    attack = PGD(eps=0.12, steps=5, step_size=0.03)
+    assert (
+        evaluate(load(collapsed.path), test_set, attack).robust_accuracy
+        > collapsed.read_record()["collapses"][0]["after"]
+    )
+
+
+def test_killed_after_the_collapse_it_still_ends_there(collapsed: RunDirectory, tmp_path: Path) -> None:
+    run = RunDirectory(Path(shutil.copytree(collapsed.path, tmp_path / "run")))
+    run.record_file.unlink()
+    run.model_file.unlink()
+    record = train(train_spec(COLLAPSING), run, resume=True)
+    assert run.model_file.read_bytes() == collapsed.model_file.read_bytes()
+    assert record["returned_to_epoch"] == collapsed.read_record()["returned_to_epoch"]
+    assert run.read_metrics() == collapsed.read_metrics()
+
+
+def test_killed_before_it_the_collapse_comes_again(collapsed: RunDirectory, tmp_path: Path) -> None:
+    run = RunDirectory(Path(shutil.copytree(collapsed.path, tmp_path / "run")))
+    run.record_file.unlink()
+    run.model_file.unlink()
+    (run.path / "before").rename(run.checkpoint_file)
+    train(train_spec(COLLAPSING), run, resume=True)
+    assert run.model_file.read_bytes() == collapsed.model_file.read_bytes()
+    assert run.read_record()["collapses"] == collapsed.read_record()["collapses"]
+
+
+def test_without_the_wish_to_stop_it_goes_on_from_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    falls = iter([False, True, False])
+    monkeypatch.setattr("ctrobust.training.measuring.collapsed", lambda _before, _after: next(falls))
+    run = RunDirectory(tmp_path / "run")
+    record = train(train_spec({**FIELDS, "recipe": {"name": "fast"}}), run)
+    assert [line["collapsed"] for line in run.read_metrics()] == [False, True, False]
+    assert [fall["epoch"] for fall in record["collapses"]] == [2]
+    assert "returned_to_epoch" not in record
+    assert record["steps"] == 12
+
+
+def test_the_watch_is_pgd_5_on_the_epochs_first_batch_as_it_was_trained_on(tmp_path: Path) -> None:
+    spec = train_spec(
+        {**FIELDS, "limit": 300, "batch_size": 150, "epochs": 2, "augment": "crop-flip", "recipe": {"name": "fast"}}
+    )
+    seen: list[torch.Tensor] = []
+    run, begun = RunDirectory(tmp_path / "run"), Run.begin(spec, data.load("digits").take(300))
+    images = Run.images
+    with pytest.MonkeyPatch.context() as patch:
+
+        def noting(self: Run, index: torch.Tensor, step: int) -> Any:
+            found = images(self, index, step)
+            seen.append(found[0])
+            return found
+
+        patch.setattr(Run, "images", noting)
+        train(spec, run)
+    first, second, watched = seen[0], seen[1], seen[2]
+    assert torch.equal(first, watched)
+    assert not torch.equal(second, watched)
+    assert torch.equal(seen[3], seen[5])
+    model = load(run.path)
+    begun.progress.epoch = 1
+    x, y = begun.first_batch()
+    assert torch.equal(x, seen[5])
+    expected = evaluate(model, (x, y), PGD(eps=8 / 255, steps=5, step_size=2 / 255)).robust_accuracy
+    assert run.read_metrics()[-1]["watched_accuracy"] == expected
+
+
+def test_small_batches_are_watched_by_more_images_and_natural_training_is_not() -> None:
+    train_set = data.load("digits").take(300)
+    assert len(Run.begin(train_spec({**FIELDS, "recipe": {"name": "fast"}}), train_set).first_batch()[1]) == 128
+    assert Run.begin(train_spec(FIELDS), train_set).eps is None
+
+
+@pytest.mark.parametrize("ema", [0.0, 0.5])
+def test_held_out_images_are_attacked_each_epoch_and_the_best_weights_kept(tmp_path: Path, ema: float) -> None:
+    spec = train_spec(
+        {**FIELDS, "limit": 300, "validation": 100, "epochs": 4, "ema": ema, "recipe": {"name": "fast", "eps": 0.05}}
+    )  # fmt: skip
+    run = RunDirectory(tmp_path / "run")
+    record = train(spec, run)
+    lines = run.read_metrics()
+    best = max(lines, key=lambda line: (line["validation_robust_accuracy"], -line["epoch"]))
+    assert record["data"]["train"] == 200
+    assert record["validation"] == {
+        "count": 100,
+        "best": {key: best[key] for key in ("epoch", "validation_accuracy", "validation_robust_accuracy")},
+    }
+    _, held = hold_out(data.load("digits").take(300), 100)
+    assert held is not None
+    attack = PGD(eps=0.05, steps=10, step_size=0.0125)
+    for file, line in ((run.best_file, best), (run.model_file, lines[-1])):
+        found = evaluate(load(file), held, attack)
+        assert found.accuracy == line["validation_accuracy"]
+        assert found.robust_accuracy == line["validation_robust_accuracy"]
+
+
+def test_after_natural_training_the_best_is_chosen_by_accuracy(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    record = train(train_spec({**FIELDS, "validation": 20}), run)
+    lines = run.read_metrics()
+    assert all(line.keys() >= {"validation_accuracy"} and "watched_accuracy" not in line for line in lines)
+    assert record["validation"]["best"]["validation_accuracy"] == max(line["validation_accuracy"] for line in lines)
+    assert "collapses" not in record
+
+
+def test_a_network_that_has_diverged_is_refused(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    with pytest.raises(RunError, match="diverged"):
+        train(train_spec({**FIELDS, "lr": 1e6, "validation": 20, "recipe": {"name": "fast"}}), run)
+    assert not run.model_file.exists()
