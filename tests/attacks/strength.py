@@ -131,7 +131,7 @@ class Comparison:
     def chance(self) -> float:
         """How likely theirs would be alone to fool so many of those that one alone fools, if both were as strong."""
         differ = self.only_ours + self.only_theirs
-        return float(sum(math.comb(differ, k) for k in range(self.only_theirs, differ + 1)) / 2**differ)
+        return float(sum(math.comb(differ, k) for k in range(self.only_theirs, differ + 1)) / float(2**differ))
 
     def __str__(self) -> str:
         return (

@@ -35,12 +35,11 @@ class OnlineSmoothing:
         self.sums, self.counts = torch.zeros_like(self.sums), torch.zeros_like(self.counts)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Soft labels, and the sums of all processes in the epoch under way."""
-        sums, counts = self.ranks.sum(self.sums), self.ranks.sum(self.counts)
+        """Soft labels, and each process's own sums in the epoch under way: added up they would round otherwise."""
+        sums, counts = self.ranks.gather(self.sums[None]), self.ranks.gather(self.counts[None])
         return {"soft_labels": self.soft_labels, "sums": sums, "counts": counts}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there; the first process takes the sums."""
-        share = 1.0 if self.ranks.first else 0.0
+        """Go on from there."""
         self.soft_labels = state["soft_labels"].clone()
-        self.sums, self.counts = state["sums"] * share, state["counts"] * share
+        self.sums, self.counts = (state[name][self.ranks.index].clone() for name in ("sums", "counts"))

@@ -1,6 +1,7 @@
 """A run in memory: model, optimizer and recipe as the spec describes them, and the step that moves them on."""
 
 import copy
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,7 +86,9 @@ class Run:
         fabric = fabric or Devices(accelerator="cpu").fabric(spec)
         ranks = FabricRanks(fabric)
         model = build_model(spec, train)
-        wrapped, optimizer = fabric.setup(model, build_optimizer(spec, model))
+        with warnings.catch_warnings():  # newer versions of torch have another name for it, older ones have not
+            warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
+            wrapped, optimizer = fabric.setup(model, build_optimizer(spec, model))
         wrapped.mark_forward_method("sample_logits")
         recipe = build_recipe(spec, train.num_classes, ranks, Inner(model, fabric))
         run = cls(
