@@ -2,7 +2,8 @@
 
 A crop that moves the image by some rows and columns is, in memory, one run of values that starts a little earlier or
 later; what the run took from beyond the image's borders is then cleared. So a batch costs a few copies of contiguous
-memory, and pixels of any type are moved as integers, bit for bit.
+memory, and pixels of any type are moved as integers, bit for bit. By NumPy, on the CPU, where the data lie: a batch is
+so little work that torch's calls would cost more than what they do.
 """
 
 from functools import lru_cache
@@ -10,14 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from ctrobust import draws
 from ctrobust.errors import InputError
 
 _INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_Bits = NDArray[np.signedinteger]
 _TABLE = 1 << 20  # bytes of the masks of all crops, which are then kept: float32 images of CIFAR's size fit
 
 
@@ -51,10 +53,10 @@ def augment(x: Tensor, keys: Tensor, stream: int, pad: int = 4, flip: bool = Tru
         raise InputError(f"pad must be at least 0; got {pad}")
     if x.numel() == 0 or (pad == 0 and not flip):
         return x
-    down, right, mirrored = moves(keys, stream, pad, flip)
+    crop, mirrored = _moves(keys, stream, pad, flip)
     if x.stride(1) == 1 and x.is_contiguous(memory_format=torch.channels_last):
-        return _shift(x.permute(0, 2, 3, 1), down, right, mirrored, pad, channels_last=True).permute(0, 3, 1, 2)
-    return _shift(x.contiguous(), down, right, mirrored, pad, channels_last=False)
+        return _shift(x.permute(0, 2, 3, 1), crop, mirrored, pad, channels_last=True).permute(0, 3, 1, 2)
+    return _shift(x.contiguous(), crop, mirrored, pad, channels_last=False)
 
 
 def moves(
@@ -62,41 +64,43 @@ def moves(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """What becomes of each example: the crop's first row and column in the padded image, and whether it is flipped.
 
-    The flip comes first. Numpy, because arithmetic on so few values costs torch more in calls than in work.
+    The flip comes first.
     """
+    crop, mirrored = _moves(keys, stream, pad, flip)
+    return *np.divmod(crop, 2 * pad + 1), mirrored
+
+
+def _moves(keys: Tensor, stream: int, pad: int, flip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The number of each example's crop, counted row by row, and whether it is flipped."""
     words = draws.words(keys, stream, 1).cpu().numpy()[:, 0]
-    side = 2 * pad + 1
-    down, right = np.divmod(((words >> 16) & 0x7FFFFFFF) * side**2 >> 31, side)
-    return down, right, (words < 0) & flip
+    return ((words >> 16) & 0x7FFFFFFF) * (2 * pad + 1) ** 2 >> 31, (words < 0) & flip
 
 
-def _shift(
-    x: Tensor, down: NDArray[np.int64], right: NDArray[np.int64], flip: NDArray[np.bool_], pad: int, channels_last: bool
-) -> Tensor:
+def _shift(x: Tensor, crop: NDArray[np.int64], mirrored: NDArray[np.bool_], pad: int, channels_last: bool) -> Tensor:
     """Flips and crops images that are contiguous as (N, C, H, W), or as (N, H, W, C) if `channels_last`."""
     shape, count, size = x.shape, len(x), x.numel() // len(x)
     (height, width), step = (shape[1:3], shape[3]) if channels_last else (shape[2:], 1)
-    mirrored = np.flatnonzero(flip)
-    source = np.arange(count)
-    source[mirrored] = np.arange(count, count + len(mirrored))  # behind the originals
-    start = source * size + (down * width + right) * step
-    margin = x.new_zeros(pad * (width + 1) * step)
-    flipped = _mirror(x.index_select(0, _index(mirrored, x)), channels_last)
-    integers = _INTEGERS[x.element_size()]
-    values = torch.cat((margin, x.flatten(), flipped.flatten(), margin)).view(integers)
-    runs = values.unfold(0, size, 1).index_select(0, _index(start, x))
-    kept = _kept(down, right, values, _Form(height, width * step, step, pad))
-    runs.view(count, -1, kept.shape[1]).bitwise_and_(kept[:, None])
-    return runs.view(x.dtype).view(shape)
+    form = _Form(height, width * step, step, pad)
+    bits: _Bits = x.detach().cpu().view(_INTEGERS[x.element_size()]).numpy()
+    flipped = mirrored.nonzero()[0]
+    margin = np.zeros(pad * (width + 1) * step, bits.dtype)
+    values = np.concatenate((margin, bits.ravel(), _mirror(bits[flipped], channels_last).ravel(), margin))
+    start = np.arange(0, count * size, size)
+    start[flipped] = np.arange(count * size, (count + len(flipped)) * size, size)  # behind the originals
+    start += _offsets(form)[crop]
+    every = np.ndarray((values.size - size + 1, size), values.dtype, values, strides=(values.itemsize,) * 2)
+    runs = every[start]
+    kept = _kept(crop, bits.dtype, form)
+    cleared = runs.reshape(count, -1, kept.shape[1])
+    cleared &= kept[:, None]
+    return torch.from_numpy(runs).view(x.dtype).view(shape).to(x.device)
 
 
-def _index(values: NDArray[np.int64], beside: Tensor) -> Tensor:
-    return torch.from_numpy(values).to(beside.device)
-
-
-def _mirror(x: Tensor, channels_last: bool) -> Tensor:
-    # Torch has a fast path for flipping channels-last images, seen as (N, C, H, W).
-    return x.permute(0, 3, 1, 2).flip(3).permute(0, 2, 3, 1) if channels_last else x.flip(3)
+def _mirror(images: _Bits, channels_last: bool) -> _Bits:
+    # Torch flips faster, channels-last images seen as (N, C, H, W) as well.
+    x = torch.from_numpy(images)
+    flipped: _Bits = (x.permute(0, 3, 1, 2).flip(3).permute(0, 2, 3, 1) if channels_last else x.flip(3)).numpy()
+    return flipped
 
 
 class _Form(NamedTuple):
@@ -108,29 +112,36 @@ class _Form(NamedTuple):
     pad: int
 
 
-def _kept(down: NDArray[np.int64], right: NDArray[np.int64], values: Tensor, form: _Form) -> Tensor:
-    """All bits set where each crop lies inside its image, else none: (N, height * row), in the type of `values`."""
+@lru_cache(maxsize=8)
+def _offsets(form: _Form) -> NDArray[np.int64]:
+    """Where in memory each crop begins, counted from the first: ((2 pad + 1)^2,)."""
+    side = np.arange(2 * form.pad + 1)
+    return (side[:, None] * form.row + side * form.step).ravel()
+
+
+def _kept(crop: NDArray[np.int64], dtype: np.dtype[np.signedinteger], form: _Form) -> _Bits:
+    """All bits set where each crop lies inside its image, else none: (N, height * row)."""
     side = 2 * form.pad + 1
-    if side**2 * form.height * form.row * values.element_size() <= _TABLE:
-        return _inside(form, values.dtype, values.device).index_select(0, _index(down * side + right, values))
-    rows, columns = _inside_rows_and_columns(form, values.dtype, values.device)
-    by_row = rows.index_select(0, _index(down, values))
-    return by_row.bitwise_and_(columns.index_select(0, _index(right, values)))
+    kept: _Bits
+    if side**2 * form.height * form.row * dtype.itemsize <= _TABLE:
+        kept = _inside(form, dtype)[crop]
+    else:
+        rows, columns = _inside_rows_and_columns(form, dtype)
+        kept = rows[crop // side] & columns[crop % side]
+    return kept
 
 
 @lru_cache(maxsize=8)
-def _inside(form: _Form, integers: torch.dtype, device: torch.device) -> Tensor:
+def _inside(form: _Form, dtype: np.dtype[np.signedinteger]) -> _Bits:
     """Where a crop that starts in each row and column lies inside the image: ((2 pad + 1)^2, height * row)."""
-    rows, columns = _inside_rows_and_columns(form, integers, device)
-    return (rows[:, None] & columns).flatten(0, 1)
+    rows, columns = _inside_rows_and_columns(form, dtype)
+    return (rows[:, None] & columns).reshape(-1, form.height * form.row)
 
 
 @lru_cache(maxsize=8)
-def _inside_rows_and_columns(form: _Form, integers: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+def _inside_rows_and_columns(form: _Form, dtype: np.dtype[np.signedinteger]) -> tuple[_Bits, _Bits]:
     """The same for rows, and for columns: both (2 pad + 1, height * row)."""
     height, row, step, pad = form
-    ones = torch.full((max(height, row),), -1, dtype=integers, device=device)
-    rows = functional.pad(ones[:height], (pad, pad)).unfold(0, height, 1)
-    columns = functional.pad(ones[:row], (pad * step, pad * step)).unfold(0, row, step)
-    shape = (2 * pad + 1, height, row)
-    return rows[:, :, None].expand(shape).flatten(1), columns[:, None].expand(shape).flatten(1)
+    rows = sliding_window_view(np.pad(np.full(height, -1, dtype), pad), height)
+    columns = sliding_window_view(np.pad(np.full(row, -1, dtype), pad * step), row)[::step]
+    return np.repeat(rows, row, axis=1), np.tile(columns, (1, height))
