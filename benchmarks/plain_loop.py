@@ -81,10 +81,43 @@ class PlainLoop:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
         self.total = 0.0
 
+    def batch(self) -> tuple[Tensor, Tensor]:
+        return next(self.batches)
+
     def step(self) -> None:
-        x, y = next(self.batches)
+        x, y = self.batch()
         self.optimizer.zero_grad()
         loss = self.criterion(self.model(x), y)
         loss.backward()
         self.optimizer.step()
         self.total += loss.item()
+
+
+class Normalized(nn.Module):
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, model: nn.Module, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.model = model
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.model((x - self.mean) / self.std)
+        return logits
+
+
+class PlainMadry(PlainLoop):
+    """PGD-7 by loss.backward(), which also makes the gradients of all weights, then the descent's pass."""
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        x, y = super().batch()
+        eps, step = 8 / 255, 2 / 255
+        adv = (x + torch.empty_like(x).uniform_(-eps, eps)).clamp(0, 1)
+        for _ in range(7):
+            adv = adv.detach().requires_grad_()
+            self.criterion(self.model(adv), y).backward()
+            assert adv.grad is not None
+            adv = torch.min(torch.max(adv.detach() + step * adv.grad.sign(), x - eps), x + eps).clamp(0, 1)
+        return adv.detach(), y

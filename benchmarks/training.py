@@ -5,6 +5,9 @@ On an idle machine, a few minutes each:
     python benchmarks/training.py vgg16       VGG16 at full width: MDL beside dropout
     python benchmarks/training.py resnet18    ResNet18 of width 16: the plain loop beside ours
     python benchmarks/training.py ranks       mnistnet: one process of one thread beside two that share its batches
+    python benchmarks/training.py fast        ResNet18 of width 16: Fast-AT with SCE beside CE
+    python benchmarks/training.py trades      the same: TRADES with SKL beside KL
+    python benchmarks/training.py madry       the same: Madry-AT by loss.backward() beside ours
     python benchmarks/training.py augment     crop and flip: image by image beside whole batches
 Longer, resumable, on any machine:
     python benchmarks/training.py fashion --data-root DIR    nine runs of three epochs on Fashion-MNIST
@@ -29,7 +32,7 @@ import learning
 from ctrobust import data, draws
 from ctrobust.data.augment import moves
 from ctrobust.training import keep_freed_memory
-from training_contenders import BATCH, SETTINGS, Entry, Setting, contenders, our_run, our_step
+from training_contenders import ADVERSARIAL, BATCH, SETTINGS, Entry, Setting, contenders, our_run, our_step
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ def tables(threads: int) -> dict[str, Table]:
     dropout, samples, mdl = (
         Entry(f"ctrobust {method}", method, threads=threads) for method in ("dropout", "multi-sample-dropout", "mdl")
     )
+    fast, sce, trades, skl, madry = (Entry(f"ctrobust {name}", name, threads=threads) for name in ADVERSARIAL)
+    backward = Entry("Madry-AT by loss.backward()", "plain madry", threads=threads)
     one, two = (Entry(f"ctrobust dropout, {ranks} x 1 thread", "dropout", ranks, threads=1) for ranks in (1, 2))
     faster = Ratio("throughput, ctrobust / plain loop", plain.label, ">= 1.15")
     return {
@@ -77,6 +82,12 @@ def tables(threads: int) -> dict[str, Table]:
         "ranks": Table(
             "mnistnet", two, (one,), (Ratio("images a second, 2 processes / 1", one.label, ">= 1.6"),),
             steps=8, rounds=15,
+        ),
+        "fast": Table("resnet18", fast, (sce,), (Ratio("SCE / CE", sce.label, "<= 1.03"),), steps=4, rounds=15),
+        "trades": Table("resnet18", trades, (skl,), (Ratio("SKL / KL", skl.label, "<= 1.03"),), steps=1, rounds=15),
+        "madry": Table(
+            "resnet18", madry, (backward,), (Ratio("throughput, ctrobust / plain loop", backward.label, ">= 1.3"),),
+            steps=1, rounds=15,
         ),
     }  # fmt: skip
 

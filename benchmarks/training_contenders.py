@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
@@ -46,15 +47,27 @@ class Setting:
     def spec(self, method: str, ranks: int = 1) -> TrainSpec:
         model = {"name": self.model, "width": self.width}
         more = {"augment": self.augment, "batch_size": BATCH, "epochs": 100, "world_size": ranks}
-        return train_spec({"method": method, "model": model, **more})
+        how = {"recipe": ADVERSARIAL[method]} if method in ADVERSARIAL else {"method": method}
+        return train_spec({"model": model, **how, **more})
 
-    def plain(self) -> plain_loop.PlainLoop:
+    def plain(self, method: str) -> plain_loop.PlainLoop:
         model = plain_loop.mnistnet() if self.model == "mnistnet" else plain_loop.resnet18(self.width)
         batches = plain_loop.cropped if self.augment == "crop-flip" else plain_loop.loaded
         made = self.dataset()
         mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (made.mean, made.std))
+        if method == "plain madry":  # an attack is bounded in [0, 1]: its model normalizes
+            images = batches(made.images, made.labels, BATCH, torch.zeros(()), torch.ones(()))
+            return plain_loop.PlainMadry(plain_loop.Normalized(model, mean, std), images)
         return plain_loop.PlainLoop(model, batches(made.images, made.labels, BATCH, mean, std))
 
+
+ADVERSARIAL: dict[str, dict[str, Any]] = {
+    "fast": {"name": "fast"},
+    "fast, SCE": {"name": "fast", "gamma": 2.0},
+    "trades": {"name": "trades"},
+    "trades, SKL": {"name": "trades", "gamma": 3.0},
+    "madry": {"name": "madry"},
+}
 
 SETTINGS = {
     "mnistnet": Setting("mnistnet", 64, (1, 28, 28), "none"),
@@ -69,7 +82,7 @@ class Entry:
 
     Attributes:
         label: as it is printed.
-        method: of ctrobust, or "plain".
+        method: of ctrobust, one of ADVERSARIAL, or a plain loop: "plain", "plain madry".
         ranks: processes that share each batch.
         threads: of each.
     """
@@ -181,8 +194,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     setting = SETTINGS[options.setting]
-    if options.method == "plain":
-        serve(setting.plain().step, asked())
+    if options.method.startswith("plain"):
+        serve(setting.plain(options.method).step, asked())
         return
     keep_freed_memory()  # as the command does
     fabric = Devices(accelerator="cpu").fabric(setting.spec(options.method, options.ranks))
