@@ -118,6 +118,19 @@ def test_the_order_of_fields_and_the_writing_of_numbers_do_not_matter() -> None:
     assert canonical(one) == canonical(two)
 
 
+@pytest.mark.parametrize(
+    "fields", [{"weight_decay": 0.0}, {"model": {"drop": 0.0}}, {"recipe": {"samples": 2, "rho": 0.0}}]
+)
+def test_minus_zero_is_zero(fields: dict[str, Any]) -> None:
+    def negated(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: negated(inner) for key, inner in value.items()}
+        return -value if value == 0 else value
+
+    assert "-0" in json.dumps(negated(fields))
+    assert spec_hash(train_spec(negated(fields))) == spec_hash(train_spec(fields))
+
+
 def test_every_field_counts() -> None:
     base: dict[str, Any] = {"model": {"noise": "dropout"}, "recipe": {"samples": 2}}
     changes: list[dict[str, Any]] = [

@@ -56,9 +56,10 @@ def test_an_example_ends_at_the_first_image_that_fools(model: nn.Linear, rows: l
     x, y = images(*NEEDED)
     result = bim().run(model, x, y)
     assert result.success.tolist() == [needed <= STEPS for needed in NEEDED]
-    # The image after k steps is seen by pass k + 1, which also differentiates there unless the steps are over.
+    # The image after k steps is seen by pass k + 1, which also differentiates there for who stands, unless the steps
+    # are over.
     assert result.forwards.tolist() == [min(needed, STEPS) + 1 for needed in NEEDED]
-    assert result.backwards.tolist() == [min(needed + 1, STEPS) for needed in NEEDED]
+    assert result.backwards.tolist() == [min(needed, STEPS) for needed in NEEDED]
     made = torch.tensor([min(needed, STEPS) for needed in NEEDED], dtype=torch.float64)
     torch.testing.assert_close(result.x_adv, x + STEP * made[:, None] * SIGNS, rtol=0, atol=1e-15)
     assert torch.equal(result.x_adv[made == 0], x[made == 0])
@@ -75,7 +76,7 @@ def test_clean_logits_save_the_misclassified(model: nn.Linear, rows: list[int]) 
     result = bim().run(model, x, y, clean_logits=clean)
     assert result.success.tolist() == [needed <= STEPS for needed in NEEDED]
     assert result.forwards.tolist() == [min(needed, STEPS) + 1 if needed else 0 for needed in NEEDED]
-    assert result.backwards.tolist() == [min(needed + 1, STEPS) if needed else 0 for needed in NEEDED]
+    assert result.backwards.tolist() == [min(needed, STEPS) for needed in NEEDED]
     assert torch.equal(result.x_adv[[1, 7]], x[[1, 7]])
     assert rows == [7, 7, 6, 5, 4, 3]
 
@@ -105,7 +106,7 @@ def test_a_start_that_fools_is_returned(model: nn.Linear) -> None:
     result = PGD(0.1, steps=3).run(model, x, y)
     assert torch.equal(result.x_adv[at_once], start[at_once])
     assert set(result.forwards[at_once].tolist()) == {2}
-    assert set(result.backwards[at_once].tolist()) == {1}
+    assert set(result.backwards[at_once].tolist()) == {0}
     assert result.forwards[~at_once].min() >= 3
 
 
@@ -229,7 +230,7 @@ def test_what_is_counted_is_what_the_model_saw(
         assert result.success[:3].all()
         alone = int(not given and not first)
         assert result.forwards[:3].tolist() == [first + alone] * 3
-        assert result.backwards[:3].tolist() == [alone] * 3
+        assert result.backwards[:3].tolist() == [0] * 3
         standing = ~result.success
         assert (result.forwards[standing] == first + steps + 1).all()
         assert (result.backwards[standing] == steps).all()

@@ -177,6 +177,41 @@ def test_averages_over_passes() -> None:
     assert not torch.equal(singles[0][0], singles[1][0])
 
 
+@pytest.mark.parametrize(
+    ("fallen", "passes"), [((), [4]), ((1,), [4]), ((1, 3), [4]), ((0, 1, 3), [4, 1]), ((0, 1, 2, 3), [4])]
+)
+def test_who_stands_and_their_gradient(fallen: tuple[int, ...], passes: list[int]) -> None:
+    """Below half, the copy is asked again about the few; a model without a copy never is."""
+    y = X.argmax(1)
+    y[list(fallen)] = (y[list(fallen)] + 1) % 3
+    stands, target = [i not in fallen for i in range(4)], (y + 2) % 3
+    own, quick, prepared = pair(0.0)
+    plain = Linear()
+    for model, seen in ((prepared, passes), (plain, [4])):
+        victim = Victim(model, X, y)
+        found = victim.gradient_of_standing(X, ALL, objective("margin"), target=target)
+        gradient, values, _ = Victim(Linear(), X, y).gradient(X, ALL, objective("margin"), target=target)
+        assert found[0].tolist() == stands
+        assert torch.equal(found[1], gradient[found[0]])
+        assert torch.equal(found[2], values[found[0]])
+        assert victim.forwards.tolist() == [1] * 4
+        assert victim.backwards.tolist() == [int(one) for one in stands]
+        assert (quick if model is prepared else plain).sizes == seen
+    assert not own.sizes
+
+
+def test_averages_decide_who_stands() -> None:
+    y = torch.tensor([0, 1, 0, 1])
+    victim = Victim(Linear(), X, y)
+    stands, gradient, values = victim.gradient_of_standing(X, ALL, objective("ce"), eot=3)
+    alone, own, _ = Victim(Linear(), X, y).gradient(X[:2], ALL[:2], objective("ce"))
+    assert stands.tolist() == [True, True, False, False]
+    torch.testing.assert_close(gradient, alone)
+    torch.testing.assert_close(values, own)
+    assert victim.forwards.tolist() == [3] * 4
+    assert victim.backwards.tolist() == [3, 3, 0, 0]
+
+
 def test_parameters_get_no_gradient() -> None:
     model = nn.Linear(3, 3, dtype=torch.float64)
     victim = Victim(model, X, Y)

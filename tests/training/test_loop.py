@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -222,6 +223,24 @@ def test_data_other_than_the_published_is_recorded_as_unverified(run: RunDirecto
             (folder / f"{prefix}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
     record = train(train_spec({**FIELDS, "data": "mnist"}), run, data_root=tmp_path / "data")
     assert record["data"] == {"name": "mnist", "train": 40, "test": 40, "verified": False}
+
+
+def test_data_that_changed_under_a_run_are_refused_and_brought_back_go_on(run: RunDirectory, tmp_path: Path) -> None:
+    file, digits = tmp_path / "images.npz", data.load("digits", "train").take(90)
+    images, labels = digits.images.numpy(), digits.labels.numpy()
+    spec = train_spec({**FIELDS, "data": f"npz:{file}", "model": {"name": "mnistnet", "width": 8}})
+    np.savez(file, images=images, labels=labels)
+    with pytest.raises(Interrupted):
+        train(spec, run, saving=Saving(stop=after(2)))
+    saved = run.checkpoint_file.read_bytes()
+    np.savez(file, images=images[::-1], labels=labels[::-1])
+    with pytest.raises(
+        RunError, match=r"images\.npz has other training images or labels than when .*: bring those back"
+    ):
+        train(spec, run, resume=True)
+    assert run.checkpoint_file.read_bytes() == saved
+    np.savez(file, images=images, labels=labels)
+    assert train(spec, run, resume=True)["steps"] > 2
 
 
 def test_the_metrics_follow_the_schedule(finished: RunDirectory) -> None:

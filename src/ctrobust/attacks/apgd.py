@@ -134,14 +134,12 @@ class APGD:
             if step:
                 climb.step(MOMENTUM if step > 1 else 1.0, self.eps, self.norm)
             target = None if targets is None else targets[climb.index]
-            gradient, loss, logits = victim.gradient(climb.adv, climb.index, ascended, target=target, eot=self.eot)
-            lost = victim.wrong(logits, climb.index)
-            if lost.any():
-                victim.note(climb.index[lost], climb.adv[lost], fooled=True)
-                stands = ~lost
+            at, index = climb.adv, climb.index
+            stands, gradient, loss = victim.gradient_of_standing(at, index, ascended, target=target, eot=self.eot)
+            if len(loss) < len(index):
+                victim.note(index[~stands], at[~stands], fooled=True)
                 climb.keep(stands)
-                gradient, loss = gradient[stands], loss[stands]
-                if not len(climb.index):
+                if not len(loss):
                     return
             climb.arrive(steepest(gradient, self.norm), loss)
             if step in checks:

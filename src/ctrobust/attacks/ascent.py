@@ -38,12 +38,13 @@ def ascend(
     for _ in range(steps):
         if not len(index):
             return
-        gradient, _, logits = victim.gradient(adv, index, objective, eot=eot)
-        lost = victim.wrong(logits, index)
-        if success == "any" and lost.any():
-            victim.note(index[lost], adv[lost], fooled=True)
-            stands = ~lost
-            index, x, adv, gradient = index[stands], x[stands], adv[stands], gradient[stands]
+        if success == "last":
+            gradient, _, _ = victim.gradient(adv, index, objective, eot=eot)
+        else:
+            stands, gradient, _ = victim.gradient_of_standing(adv, index, objective, eot=eot)
+            if len(gradient) < len(index):
+                victim.note(index[~stands], adv[~stands], fooled=True)
+                index, x, adv = index[stands], x[stands], adv[stands]
         adv = step(index, x, adv, gradient)
 
     if len(index):

@@ -11,6 +11,9 @@ from ctrobust.attacks.prepared import Prepared
 from ctrobust.attacks.result import AttackResult
 from ctrobust.errors import InputError
 
+FEW = 0.5
+"""Backward passes take at least as long as forward ones: below this share the few are run again without the others."""
+
 
 class Notebook:
     """Where a long part of an attack writes how far it is, and reads it when taken up again. This one forgets."""
@@ -119,23 +122,60 @@ class Victim:
 
         With `eot` > 1 all three are means over so many passes, for models that draw at random.
         """
-        y, clean = self.y[index], self.clean[index] if objective.needs_clean else None
-        at = at.detach().requires_grad_()
-        total: list[Tensor] | None = None
-        for _ in range(eot):
-            logits = check_logits(self.model(at), y)
-            values = objective.value(logits, y, logits if clean is None else clean, target)
-            values = -values if self.targeted else values
-            (gradient,) = torch.autograd.grad(values.sum(), at)
-            if gradient.isnan().any():
-                raise InputError("the gradient with respect to the images is NaN: model or loss has none there")
-            found = [gradient, values.detach(), logits.detach()]
-            total = found if total is None else [old + new for old, new in zip(total, found, strict=True)]
-        assert total is not None
         self.forwards[index] += eot
         self.backwards[index] += eot
+        total: list[Tensor] | None = None
+        for _ in range(eot):
+            leaf, logits = self._begun(at, index)
+            found = [*self._ended(leaf, logits, index, objective, target), logits.detach()]
+            total = found if total is None else [old + new for old, new in zip(total, found, strict=True)]
+        assert total is not None
         gradient, values, logits = total if eot == 1 else [part / eot for part in total]
         return gradient, values, logits
+
+    def gradient_of_standing(
+        self, at: Tensor, index: Tensor, objective: Objective, *, target: Tensor | None = None, eot: int = 1
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Who of these (n,) is not fooled at `at`, and of those alone the gradient (m, ...) and the objectives (m,).
+
+        Once few are left, another forward pass of the few costs less than a backward pass of all: the copy, which gives
+        the same each time, is asked again. What is counted is what an example needs, whoever shares its batch: a
+        forward pass, and a backward pass if it stands.
+        """
+        if eot > 1:
+            gradient, values, logits = self.gradient(at, index, objective, target=target, eot=eot)
+            stands = ~self.wrong(logits, index)
+            self.backwards[index[~stands]] -= eot
+            return stands, gradient[stands], values[stands]
+        leaf, logits = self._begun(at, index)
+        stands = ~self.wrong(logits.detach(), index)
+        self.forwards[index] += 1
+        self.backwards[index[stands]] += 1
+        left = int(stands.sum())
+        if left == len(index):
+            return stands, *self._ended(leaf, logits, index, objective, target)
+        if not left:
+            return stands, at[:0], at.new_zeros(0)
+        if left >= FEW * len(index) or not isinstance(self.model, Prepared):
+            gradient, values = self._ended(leaf, logits, index, objective, target)
+            return stands, gradient[stands], values[stands]
+        del leaf, logits  # and what was kept for their backward pass
+        at, index, target = at[stands], index[stands], None if target is None else target[stands]
+        return stands, *self._ended(*self._begun(at, index), index, objective, target)
+
+    def _begun(self, at: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        """A forward pass that can be differentiated: what with respect to, and the logits."""
+        leaf = at.detach().requires_grad_()
+        return leaf, check_logits(self.model(leaf), self.y[index])
+
+    def _ended(
+        self, leaf: Tensor, logits: Tensor, index: Tensor, objective: Objective, target: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Its backward pass: the gradient and the objectives."""
+        clean = self.clean[index] if objective.needs_clean else logits
+        values = objective.value(logits, self.y[index], clean, target)
+        values = -values if self.targeted else values
+        return _checked(torch.autograd.grad(values.sum(), leaf)[0]), values.detach()
 
     def boundaries(self, at: Tensor, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """For each wrong class in turn how far its logit is above the right one's, (n,), and the gradient of that.
@@ -150,10 +190,8 @@ class Victim:
             difference = (logits.gather(1, other[:, None]) - logits.gather(1, y[:, None]))[:, 0]
             last = shift + 1 == logits.shape[1]
             (gradient,) = torch.autograd.grad(difference.sum(), at, retain_graph=not last)
-            if gradient.isnan().any():
-                raise InputError("the gradient with respect to the images is NaN: the model has none there")
             self.backwards[index] += 1
-            yield difference.detach(), gradient
+            yield difference.detach(), _checked(gradient)
 
     def note(self, index: Tensor, adv: Tensor, fooled: Tensor | bool) -> None:
         """Keep images (n, ...) of these positions as what was found, and whether they fooled the model."""
@@ -173,3 +211,9 @@ class Victim:
     def result(self, left_out: tuple[str, ...] = ()) -> AttackResult:
         """What became of the batch."""
         return AttackResult(self.found, self.fooled, self.forwards, self.backwards, left_out)
+
+
+def _checked(gradient: Tensor) -> Tensor:
+    if gradient.isnan().any():
+        raise InputError("the gradient with respect to the images is NaN: model or loss has none there")
+    return gradient

@@ -125,8 +125,7 @@ def evaluate_stored(
         "weights": digest,
     }
     if not data.verified:
-        contents = hashlib.sha256(data.images.numpy().tobytes() + data.labels.numpy().tobytes())
-        common["contents"] = contents.hexdigest()[:16]
+        common["contents"] = data.digest()
     specs = [EvaluationSpec.model_validate({**common, "attack": text}) for text in texts]
     files = [run.outcomes_file(spec) if run else None for spec in specs]
     missing = [attack for attack, kept in zip(attacks, files, strict=True) if kept is None or not kept.exists()]

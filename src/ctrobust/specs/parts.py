@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, lt=1)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Unsigned = AfterValidator(lambda value: value + 0.0)  # -0.0 is 0.0, in the spec's hash too
+Share = Annotated[float, Field(ge=0, lt=1), Unsigned]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Unsigned]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 

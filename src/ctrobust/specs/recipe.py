@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from ctrobust.specs.parts import Count, NonNegative, Part, Radius
+from ctrobust.specs.parts import Count, NonNegative, Part, Radius, Unsigned
 
 
 class NaturalSpec(Part):
@@ -15,7 +15,7 @@ class NaturalSpec(Part):
     loss: Literal["ce", "label-smoothing", "focal", "label-relaxation", "online-label-smoothing"] = "ce"
     samples: Count = 1
     rho: NonNegative = 0.0
-    eta: Annotated[float, Field(ge=0, le=100)] = 100.0
+    eta: Annotated[float, Field(ge=0, le=100), Unsigned] = 100.0
     diversity: Literal["cosine", "pearson"] = "cosine"
 
     @model_validator(mode="after")

@@ -29,6 +29,7 @@ class Progress:
         collapses: the epochs after which it had fallen too far, each with what it was before and after.
         returned_to: the epoch whose weights the run went back to when it ended at a collapse.
         best: the best epoch on the held-out images and its accuracies.
+        data: what the training images and labels are, where their name does not say it: their digest.
     """
 
     epoch: int = 0
@@ -40,6 +41,7 @@ class Progress:
     collapses: list[dict[str, float]] = field(default_factory=list)
     returned_to: int | None = None
     best: dict[str, float] | None = None
+    data: str | None = None
 
 
 def save(

@@ -107,9 +107,17 @@ def _train(
         if not fabric.broadcast(unfinished):
             return run.read_record()
         if run.checkpoint_file.exists():
-            state.progress = checkpoint.restore(
-                run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe, state.copies
+            now, state.progress = (
+                state.progress.data,
+                checkpoint.restore(
+                    run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe, state.copies
+                ),
             )
+            if now != state.progress.data is not None:
+                raise RunError(
+                    f"{spec.data} has other training images or labels than when {run.path} began "
+                    f"({now}, then {state.progress.data}): bring those back, or begin anew with another --out"
+                )
         if main:
             run.keep_metrics(up_to_epoch=state.progress.epoch)
         try:

@@ -92,7 +92,8 @@ class Run:
         wrapped.mark_forward_method("sample_logits")
         recipe = build_recipe(spec, train.num_classes, ranks, Inner(model, fabric))
         run = cls(
-            spec, train, held, fabric, ranks, model, wrapped, optimizer, recipe, checkpoint.Progress(),
+            spec, train, held, fabric, ranks, model, wrapped, optimizer, recipe,
+            checkpoint.Progress(data=None if train.verified else train.digest()),
             Average(model, spec.ema) if spec.ema else None, {},
         )  # fmt: skip
         if spec.stop_on_collapse:
