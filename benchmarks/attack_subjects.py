@@ -16,6 +16,7 @@ NETWORKS = {"mnistnet": 64, "resnet18": 16}
 """Name -> width."""
 
 TRAINED_EPS = {"mnistnet": 0.1, "resnet18": 0.06}
+CUSTOMARY_EPS = {"mnistnet": 0.3, "resnet18": 8 / 255}
 DATASETS = {"mnistnet": "mnist", "resnet18": "cifar10"}
 ATTACKED = 512
 """Test images, at most."""
@@ -25,12 +26,13 @@ CHOSEN_ON = 128
 
 @dataclass(frozen=True)
 class Subject:
-    """A network in eval mode and test images that it was not trained on, with radii to attack it at.
+    """A network in eval mode and test images that it classifies rightly, with radii to attack it at.
 
     Attributes:
         model, x, y: what is attacked; x is (N, C, H, W) in [0, 1].
         trained: the radius that it was trained at, 0 for natural training.
-        fatal: at which PGD-20 leaves less than a hundredth, or of an adversarially trained one less than a tenth.
+        fatal: of natural training, the customary one if PGD-20 leaves less than a hundredth there, else the first at
+            which it does; of adversarial training, the first at which it leaves less than a tenth.
     """
 
     model: nn.Module
@@ -78,8 +80,13 @@ def make(path: Path, network: str, *, adversarial: bool, root: Path | None, epoc
     eps = TRAINED_EPS[network] if adversarial else 0.0
     fit(model, x, y, eps, epochs)
     model.eval()
-    x, y = examples(network, "test", root, ATTACKED)
+    x, y = examples(network, "test", root, 4 * ATTACKED)
+    with torch.no_grad():
+        right = torch.cat([model(part).argmax(1) for part in x.split(128)]) == y
+    x, y = x[right][:ATTACKED], y[right][:ATTACKED]
     fatal = radius(model, x[:CHOSEN_ON], y[:CHOSEN_ON], 0.1 if adversarial else 0.01)
+    if not adversarial:
+        fatal = max(fatal, CUSTOMARY_EPS[network])
     path.parent.mkdir(parents=True, exist_ok=True)
     radii = torch.tensor([eps, fatal], dtype=torch.float64)
     save_file({**model.state_dict(), "x": x, "y": y, "radii": radii}, path)

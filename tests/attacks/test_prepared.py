@@ -1,6 +1,8 @@
 """The copy computes what the model computes, quicker; where it might not, there is none."""
 
 import copy
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -385,6 +387,50 @@ def test_hooks_that_change_the_output_are_run_by_the_copy() -> None:
     model.get_submodule("0").register_forward_pre_hook(lambda _, inputs: (inputs[0] / 2,))
     prepared = check_same(model)
     assert normalizations(prepared.quick, X) == 2
+
+
+def copied(model: nn.Module) -> nn.Module:
+    prepared = prepare(model, X)
+    assert isinstance(prepared, Prepared)
+    return prepared.quick
+
+
+def wake(model: nn.Module) -> None:
+    """Write the weights behind the back of the count of writes."""
+    model.get_parameter("3.weight").data.mul_(2.0)
+
+
+CHANGES: dict[str, Callable[[nn.Module], object]] = {
+    "written": lambda model: model.get_parameter("3.bias").detach().add_(1e-7),
+    "written unseen": wake,
+    "loaded": lambda model: model.load_state_dict(model.state_dict()),
+    "a hook": lambda model: model.register_forward_hook(lambda *_: None),
+    "another part": lambda model: setattr(model, "3", nn.Linear(6 * 64, 5).eval()),
+    "another activation": lambda model: setattr(model.get_submodule("0"), "2", nn.Softplus().eval()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_copy_is_kept_until_the_model_changes(change: str) -> None:
+    model = settled(plain())
+    first = copied(model)
+    assert copied(model) is first
+    assert PGD(0.05, steps=10).run(model, X, torch.zeros(7, dtype=torch.int64)).forwards.any()
+    assert copied(model) is first
+    CHANGES[change](model)
+    second = copied(model)
+    assert second is not first
+    torch.testing.assert_close(second(X), model(X), rtol=1e-4, atol=1e-4)
+    assert copied(model) is second
+
+
+def test_the_copy_goes_with_its_model() -> None:
+    model = settled(plain())
+    there = weakref.ref(copied(model))
+    assert there() is not None
+    del model
+    gc.collect()
+    assert there() is None
 
 
 def test_black_images_are_no_obstacle() -> None:
