@@ -32,7 +32,7 @@ class Subject:
         model, x, y: what is attacked; x is (N, C, H, W) in [0, 1].
         trained: the radius that it was trained at, 0 for natural training.
         fatal: of natural training, the customary one if PGD-20 leaves less than a hundredth there, else the first at
-            which it does; of adversarial training, the first at which it leaves less than a tenth.
+            which it does; of adversarial training, the first at which it leaves less than half.
     """
 
     model: nn.Module
@@ -84,7 +84,7 @@ def make(path: Path, network: str, *, adversarial: bool, root: Path | None, epoc
     with torch.no_grad():
         right = torch.cat([model(part).argmax(1) for part in x.split(128)]) == y
     x, y = x[right][:ATTACKED], y[right][:ATTACKED]
-    fatal = radius(model, x[:CHOSEN_ON], y[:CHOSEN_ON], 0.1 if adversarial else 0.01)
+    fatal = radius(model, x[:CHOSEN_ON], y[:CHOSEN_ON], 0.5 if adversarial else 0.01)
     if not adversarial:
         fatal = max(fatal, CUSTOMARY_EPS[network])
     path.parent.mkdir(parents=True, exist_ok=True)

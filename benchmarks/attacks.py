@@ -58,8 +58,8 @@ ROWS = {
     "evaluation-resnet18": Row(*PGD_ANY, "resnet18", "natural", "fatal", 128, 20, 3, 6, 10),
     "apgd": Row("APGD-CE 100", "apgd-ce", "mnistnet", "trained", "trained", 64, 100, 5, 1.3, 2),
     "square": Row("Square 1000", "square", "resnet18", "trained", "trained", 32, 1000, 3, 1.6, 2.2),
-    "autoattack-mnistnet": Row(*AUTO, "mnistnet", "trained", "fatal", 64, 5000, 3, 1.3, 2),
-    "autoattack-resnet18": Row(*AUTO, "resnet18", "trained", "fatal", 64, 5000, 3, 1.5, 2),
+    "autoattack-mnistnet": Row(*AUTO, "mnistnet", "trained", "fatal", 64, 5000, 2, 1.3, 2),
+    "autoattack-resnet18": Row(*AUTO, "resnet18", "trained", "fatal", 64, 5000, 2, 1.5, 2),
 }
 
 

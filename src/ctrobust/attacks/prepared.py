@@ -11,6 +11,7 @@ from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from ctrobust import draws
+from ctrobust.attacks.grey import GreyConvolution
 
 TOLERANCE = 1e-4
 """How far the copy's logits may be from the model's, relative to their size."""
@@ -149,9 +150,12 @@ def _frozen(model: nn.Module) -> nn.Module:
 
 def _freeze(quick: nn.Module) -> nn.Module:
     quick.requires_grad_(False)
-    for module in quick.modules():
+    for module in list(quick.modules()):
         if isinstance(module, nn.Conv2d):
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        for name, child in module.named_children():
+            if GreyConvolution.takes(child):
+                setattr(module, name, GreyConvolution(child))
     return quick
 
 
