@@ -11,8 +11,8 @@ from ctrobust.attacks.prepared import Prepared
 from ctrobust.attacks.result import AttackResult
 from ctrobust.errors import InputError
 
-FEW = 0.5
-"""Backward passes take at least as long as forward ones: below this share the few are run again without the others."""
+FEW = 0.6
+"""Backward passes take half as long again as forward ones: below this share the few are run again without the others."""
 
 
 class Notebook:
