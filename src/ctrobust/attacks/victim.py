@@ -12,7 +12,7 @@ from ctrobust.attacks.result import AttackResult
 from ctrobust.errors import InputError
 
 FEW = 0.6
-"""Backward passes take half as long again as forward ones: below this share the few are run again without the others."""
+"""Backward passes take half as long again as forward ones: below this share the few are run again on their own."""
 
 
 class Notebook:
