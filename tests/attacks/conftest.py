@@ -1,11 +1,15 @@
 """Real images, and a small network trained on them in a second, both in float64."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, cross_entropy
 
 from ctrobust import data
+from tests.attacks.strength import PEERS
 
 
 def examples(split: str) -> tuple[Tensor, Tensor]:
@@ -38,3 +42,19 @@ def network() -> nn.Sequential:
                 optimizer.step()
     optimizer.zero_grad()
     return model.eval()
+
+
+Peer = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def peer(in_ci: bool) -> Peer:
+    """Where a library that we compare with is; the test is skipped where it was not installed, and in CI it fails."""
+
+    def folder(name: str) -> Path:
+        if not (PEERS / name).is_dir():
+            assert not in_ci, f"CI compares with {name}, which is not in {PEERS}"
+            pytest.skip(f"{name} is not in {PEERS}: `make .peers/.done` puts it there")
+        return PEERS
+
+    return folder

@@ -5,7 +5,6 @@ import importlib
 import itertools
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -19,9 +18,9 @@ from ctrobust.attacks.objectives import Loss
 from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.victim import Victim
 from ctrobust.errors import InputError
+from tests.attacks.conftest import Peer
 
 ONE = torch.float64
-PEERS = Path(__file__).parents[2] / ".peers"
 
 
 def plain(logits: Tensor, y: Tensor, _: Tensor) -> Tensor:
@@ -216,12 +215,9 @@ def test_of_a_linear_model_too() -> None:
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 @pytest.mark.parametrize("loss", ["ce", "dlr"])
 def test_the_reference_visits_the_same_iterates(
-    norm: Norm, loss: str, in_ci: bool, monkeypatch: pytest.MonkeyPatch
+    norm: Norm, loss: str, peer: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not (PEERS / "pyautoattack").is_dir():
-        assert not in_ci, f"CI compares with pyautoattack, which is not in {PEERS}"
-        pytest.skip(f"pyautoattack is not in {PEERS}: `make .peers/.done` puts it there")
-    monkeypatch.syspath_prepend(PEERS)
+    monkeypatch.syspath_prepend(peer("pyautoattack"))
     kind = importlib.import_module("pyautoattack.autopgd_base").APGDAttack
     model, x, y = net(1), images(4), torch.zeros(4, dtype=torch.int64)
     attack = APGD(0.3 if norm == "linf" else 0.8, loss=loss, norm=norm)

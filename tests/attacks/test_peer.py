@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from ctrobust import draws
 from ctrobust.attacks import FGSM, MIFGSM, PGD, Attack
+from tests.attacks.conftest import Peer
 
-PEERS = Path(__file__).parents[2] / ".peers"
 EPS, STEP, STEPS = 0.1, 0.025, 10
 
 
@@ -22,19 +22,17 @@ EPS, STEP, STEPS = 0.1, 0.025, 10
 def theirs(
     network: nn.Sequential,
     digits: tuple[Tensor, Tensor],
-    in_ci: bool,
+    peer: Peer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Tensor]:
     """torchattacks' images. It is run apart, so that nothing here can come to need it."""
-    if not (PEERS / "torchattacks").is_dir():
-        assert not in_ci, f"CI compares with torchattacks, which is not in {PEERS}"
-        pytest.skip(f"torchattacks is not in {PEERS}: `make .peers/.done` puts it there")
+    installed = peer("torchattacks")
     folder = tmp_path_factory.mktemp("peer")
     noise = draws.uniform(torch.arange(250), draws.stream(5, "pgd"), (1, 14, 14)).double() * (2 * EPS) - EPS
     save_file({**network.state_dict(), "x": digits[0], "y": digits[1], "noise": noise}, folder / "in.safetensors")
     command = [sys.executable, str(Path(__file__).with_name("peer.py"))]
     command += [str(folder / "in.safetensors"), str(folder / "out.safetensors"), str(EPS), str(STEP), str(STEPS)]
-    subprocess.run(command, check=True, timeout=120, env={**os.environ, "PYTHONPATH": str(PEERS)})
+    subprocess.run(command, check=True, timeout=120, env={**os.environ, "PYTHONPATH": str(installed)})
     found: dict[str, Tensor] = load_file(folder / "out.safetensors")
     return found
 

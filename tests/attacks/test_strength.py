@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from ctrobust import data
-from tests.attacks.strength import HEADER, PEERS, Budget, compare, fit, ours, radius, theirs
+from tests.attacks.conftest import Peer
+from tests.attacks.strength import HEADER, Budget, compare, fit, ours, radius, theirs
 
 BUDGET = Budget(width=8, steps=30, targets=3, queries=300)
 COUNT = 500
@@ -32,11 +33,9 @@ def examples() -> tuple[Tensor, Tensor]:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("kind", "eps", "epochs"), [("natural", 0.0, 8), ("trained", 0.1, 10)])
 def test_as_strong_as_the_reference(
-    kind: str, eps: float, epochs: int, examples: tuple[Tensor, Tensor], in_ci: bool, tmp_path: Path
+    kind: str, eps: float, epochs: int, examples: tuple[Tensor, Tensor], peer: Peer, tmp_path: Path
 ) -> None:
-    if not (PEERS / "pyautoattack").is_dir():
-        assert not in_ci, f"CI compares with pyautoattack, which is not in {PEERS}"
-        pytest.skip(f"pyautoattack is not in {PEERS}: `make .peers/.done` puts it there")
+    peer("pyautoattack")
     x, y = examples
     with torch.random.fork_rng():
         model = fit(x[COUNT:], y[COUNT:], width=BUDGET.width, epochs=epochs, eps=eps)

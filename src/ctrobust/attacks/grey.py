@@ -11,8 +11,8 @@ from torch.nn.functional import conv2d
 class GreyConvolution(nn.Module):
     """A frozen convolution of one channel that is differentiated with respect to its input.
 
-    That gradient has one channel too, for which the usual kernels have no use: they take five times as long as what is
-    done here, a product of the kernel's k^2 columns with the output's gradient and k^2 additions of shifted planes.
+    That gradient has one channel too, for which the usual kernels are slow. Here it is a product of the kernel's k^2
+    columns with the output's gradient, and k^2 additions of shifted planes.
     """
 
     def __init__(self, convolution: nn.Conv2d) -> None:

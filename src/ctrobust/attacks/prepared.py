@@ -1,7 +1,6 @@
 """A copy of the model made for attacks: frozen, channels_last, BatchNorm folded into the convolutions."""
 
 import copy
-import functools
 import warnings
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -30,8 +29,8 @@ class _Made(NamedTuple):
     quick: nn.Module
 
 
-_known: WeakKeyDictionary[nn.Module, dict[bool, _Made]] = WeakKeyDictionary()
-"""The last copy of each model that still exists, and the last compiled one."""
+_known: WeakKeyDictionary[nn.Module, _Made] = WeakKeyDictionary()
+"""The last copy of each model that still exists."""
 
 
 class Prepared(nn.Module):
@@ -59,12 +58,11 @@ class Prepared(nn.Module):
         return logits
 
 
-def prepare(model: nn.Module, x: Tensor, *, compiled: bool = False) -> nn.Module:
+def prepare(model: nn.Module, x: Tensor) -> nn.Module:
     """The model for use by many attacks, as a `Prepared`; or as it is, where that could change what it computes.
 
     A model in training mode, one that gives other logits the second time, that cannot be copied, or whose copy does not
-    give its logits and gradients is left as it is. `x` are images to compare on. With `compiled` the copy goes through
-    torch.compile, which takes about half a minute and then makes a resnet's passes a sixth quicker.
+    give its logits and gradients is left as it is. `x` are images to compare on.
 
     The copy is kept as long as the model lives, and used again if the model's tensors were not written since; it is
     compared again each time.
@@ -80,32 +78,24 @@ def prepare(model: nn.Module, x: Tensor, *, compiled: bool = False) -> nn.Module
             return model
         if not torch.equal(expected[0], again):
             return model
-        for candidate in (functools.partial(_made_before, compiled=compiled), _folded, _frozen):
+        for candidate in (_made_before, _folded, _frozen):
             try:
                 quick = candidate(model)
                 same = _same(_outputs(quick, probes), expected)
             except Exception:  # noqa: S112 - whatever a user's module raises when copied or traced
                 continue
             if same:
-                _keep(model, quick, compiled=compiled)
+                _known[model] = _Made(_state(model), quick)
                 return Prepared(model, quick)
     return model
 
 
-def _made_before(model: nn.Module, *, compiled: bool) -> nn.Module:
+def _made_before(model: nn.Module) -> nn.Module:
     """The copy that is kept; raises where there is none, or the model has changed since."""
-    made = _known[model][compiled]
+    made = _known[model]
     if made.state != _state(model):
         raise KeyError("the model has changed")
     return made.quick
-
-
-def _keep(model: nn.Module, quick: nn.Module, *, compiled: bool) -> None:
-    """Compile the copy, where asked for and new, and keep it."""
-    kept = _known.setdefault(model, {})
-    if compiled and (compiled not in kept or kept[compiled].quick is not quick):
-        quick.compile()
-    kept[compiled] = _Made(_state(model), quick)
 
 
 def _state(model: nn.Module) -> list[tuple[str, int, int]]:
@@ -212,5 +202,17 @@ def _fold_traced(traced: fx.GraphModule) -> int:
         node.replace_all_uses_with(before)
         traced.graph.erase_node(node)
         count += 1
-    traced.recompile()
+    _flatten(traced)
     return count
+
+
+def _flatten(traced: fx.GraphModule) -> None:
+    """Make every module it calls its own child: a chain of lookups before each call costs a few percent of a pass."""
+    names: dict[str, str] = {}
+    for node in traced.graph.nodes:
+        if node.op == "call_module":
+            name = names.setdefault(node.target, f"part{len(names)}")
+            traced.add_module(name, traced.get_submodule(node.target))
+            node.target = name
+    traced.delete_all_unused_submodules()
+    traced.recompile()

@@ -107,16 +107,15 @@ def _train(
         if not fabric.broadcast(unfinished):
             return run.read_record()
         if run.checkpoint_file.exists():
-            now, state.progress = (
-                state.progress.data,
-                checkpoint.restore(
-                    run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe, state.copies
-                ),
+            now = state.progress.data
+            state.progress = checkpoint.restore(
+                run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe, state.copies
             )
-            if now != state.progress.data is not None:
+            then = state.progress.data
+            if then is not None and then != now:
                 raise RunError(
                     f"{spec.data} has other training images or labels than when {run.path} began "
-                    f"({now}, then {state.progress.data}): bring those back, or begin anew with another --out"
+                    f"({now}, then {then}): bring those back, or begin anew with another --out"
                 )
         if main:
             run.keep_metrics(up_to_epoch=state.progress.epoch)

@@ -77,6 +77,7 @@ class Run:
     @classmethod
     def begin(cls, spec: TrainSpec, train: Dataset, fabric: Fabric | None = None) -> "Run":
         """At its first step."""
+        contents = None if train.verified else train.digest()
         train, held = hold_out(train, spec.validation)
         if len(train) % spec.batch_size in range(1, spec.world_size):
             raise InputError(
@@ -93,7 +94,7 @@ class Run:
         recipe = build_recipe(spec, train.num_classes, ranks, Inner(model, fabric))
         run = cls(
             spec, train, held, fabric, ranks, model, wrapped, optimizer, recipe,
-            checkpoint.Progress(data=None if train.verified else train.digest()),
+            checkpoint.Progress(data=contents),
             Average(model, spec.ema) if spec.ema else None, {},
         )  # fmt: skip
         if spec.stop_on_collapse:
