@@ -19,7 +19,7 @@ types: .venv/.done
 	$(BIN)/mypy --strict
 
 unit: .venv/.done .peers/.done
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered --durations=25
 
 # Longer than CI should take: many kills at random steps.
 torture: .venv/.done
@@ -28,11 +28,12 @@ torture: .venv/.done
 # On an idle machine; Fashion-MNIST's part needs the data: benchmarks/training.py fashion --data-root DIR
 benchmark: .venv/.done .peers/.done .peers-benchmark/.done
 	$(BIN)/python benchmarks/training.py speed | tee benchmarks/output/training-speed.txt
-	$(BIN)/python benchmarks/attacks.py | tee benchmarks/output/attacks.txt
+	$(BIN)/python benchmarks/attacks.py $(if $(DATA),--data-root $(DATA)) | tee benchmarks/output/attacks.txt
 
-# More than an hour; needs MNIST: make strength DATA=DIR
+# Two hours or less; needs MNIST: make strength DATA=DIR
 strength: .venv/.done .peers/.done
-	$(BIN)/python -m benchmarks.strength --data-root $(DATA) | tee benchmarks/output/strength.txt
+	$(BIN)/python -m benchmarks.strength natural --data-root $(DATA) | tee benchmarks/output/strength-natural.txt
+	$(BIN)/python -m benchmarks.strength trained --data-root $(DATA) | tee benchmarks/output/strength-trained.txt
 
 .venv/.done: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

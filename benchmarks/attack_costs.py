@@ -1,10 +1,10 @@
 """Where the time of our attacks goes, how it grows, and that memory does not."""
 
 import multiprocessing
-import resource
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -73,7 +73,6 @@ def report(subjects: Mapping[str, Subject], count: int) -> None:
         for label, attack in tried.items():
             print(f"{network:9} {label:24} {100 * share_inside(attack, model, x, y):5.1f}%", flush=True)
     growth(subjects["mnistnet"], count)
-    memory(count)
 
 
 def growth(subject: Subject, count: int) -> None:
@@ -109,9 +108,15 @@ def peak(label: str, examples: int, steps: int, batch: int) -> float:
     model, x, y = blank(10, examples)
     attacks: dict[str, Attack] = {"APGD-T": APGD(0.0, steps=steps, loss="dlr", targets=1), "PGD": PGD(0.0, steps=steps)}
     attack = attacks[label]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = high_water()
     ctrobust.evaluate(model, (x, y), attack, chunk=batch)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return high_water() - before
+
+
+def high_water() -> float:
+    """MiB that this process had at most. What getrusage says would begin with the size of the process it came from."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
 def memory(count: int) -> None:

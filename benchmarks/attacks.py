@@ -1,7 +1,7 @@
 """The speed of attacks beside torchattacks, foolbox, ART and pyautoattack, and where our time goes.
 
     make .peers/.done .peers-benchmark/.done
-    python benchmarks/attacks.py [--data-root DIR]     on an idle machine, about 20 minutes
+    python benchmarks/attacks.py [--data-root DIR]     on an idle machine, about 50 minutes
     python benchmarks/attacks.py --rows square --rounds 9
 
 Contenders are processes with the same threads, weights, examples and radius, in eval mode, float32. They take turns;
@@ -61,6 +61,7 @@ ROWS = {
     "autoattack-mnistnet": Row(*AUTO, "mnistnet", "trained", "fatal", 64, 5000, 2, 1.3, 2),
     "autoattack-resnet18": Row(*AUTO, "resnet18", "trained", "fatal", 64, 5000, 2, 1.5, 2),
 }
+MEASURED = [*ROWS, "costs", "memory"]
 
 
 def small(row: Row) -> Row:
@@ -150,7 +151,7 @@ def subject_path(options: argparse.Namespace, row: Row) -> Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", nargs="*", choices=[*ROWS, "costs"], default=[*ROWS, "costs"])
+    parser.add_argument("--rows", nargs="*", choices=MEASURED, default=MEASURED)
     parser.add_argument("--rounds", type=int, help="of every row, in place of its own number")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--data-root", type=Path)
@@ -178,8 +179,9 @@ def main() -> None:
             epochs=2 if options.small else 8, most=256 if options.small else 5000,
         )  # fmt: skip
     print(f"# networks made, or found, in {time.perf_counter() - begun:.0f} s")
-    summary = [contest(key, rows[key], options) for key in options.rows if key != "costs"]
-    print("\n## Summary: the fastest peer's time over ours", *summary, sep="\n")
+    summary = [contest(key, rows[key], options) for key in options.rows if key in rows]
+    if summary:
+        print("\n## Summary: the fastest peer's time over ours", *summary, sep="\n")
     if "costs" in options.rows:
         if not options.default_allocator:
             keep_freed_memory()
@@ -189,6 +191,8 @@ def main() -> None:
             if row.kind == "trained"
         }
         attack_costs.report(subjects, count=8 if options.small else 128)
+    if "memory" in options.rows:
+        attack_costs.memory(8 if options.small else 128)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,236 @@
+"""APGD's iterates are those of a second, one-example form of the published algorithm, and of the reference."""
+
+import importlib
+import itertools
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ctrobust import draws
+from ctrobust.attacks import APGD
+from ctrobust.attacks.apgd import checkpoints
+from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.projections import Norm
+from ctrobust.attacks.victim import Victim
+from tests.attacks.climbs import Recorded, images, net, plain, recorded
+from tests.attacks.conftest import Peer
+
+# The published algorithm for one example, from the paper's text: plain losses, Python numbers, no batch.
+
+
+def the_ce(z: Tensor, y: int, _: Tensor) -> Tensor:
+    return z.logsumexp(0) - z[y]
+
+
+def the_std(z: Tensor, y: int, _: Tensor) -> Tensor:
+    return torch.cat([z.softmax(0)[:y], z.softmax(0)[y + 1 :]]).std()
+
+
+def the_sce(z: Tensor, y: int, clean: Tensor) -> Tensor:
+    return (5 * the_std(z, y, clean)).exp() * the_ce(z, y, clean)
+
+
+def the_kl(z: Tensor, _: int, clean: Tensor) -> Tensor:
+    return (clean.softmax(0) * (clean.log_softmax(0) - z.log_softmax(0))).sum()
+
+
+def the_skl(z: Tensor, y: int, clean: Tensor) -> Tensor:
+    return the_std(z, y, clean).exp() * the_kl(z, y, clean)
+
+
+def the_margin(z: Tensor, y: int, _: Tensor) -> Tensor:
+    return max(z[j] for j in range(len(z)) if j != y) - z[y]
+
+
+def the_dlr(z: Tensor, y: int, clean: Tensor) -> Tensor:
+    ordered = z.sort(descending=True).values
+    return the_margin(z, y, clean) / (ordered[0] - ordered[2])
+
+
+def second(z: Tensor, y: int, clean: Tensor) -> Tensor:
+    """Targeted DLR towards the second best wrong class."""
+    target = [j for j in clean.argsort(descending=True).tolist() if j != y][1]
+    ordered = z.sort(descending=True).values
+    return (z[target] - z[y]) / (ordered[0] - (ordered[2] + ordered[3]) / 2)
+
+
+Scalar = Callable[[Tensor, int, Tensor], Tensor]
+
+
+def climb(
+    model: nn.Module, x: Tensor, y: int, begin: Tensor, loss: Scalar, attack: APGD
+) -> tuple[list[Tensor], list[float], set[str]]:
+    """Iterates, their losses, and which of the conditions ever halved the step."""
+    clean = model(x[None])[0].detach()
+
+    def f(at: Tensor) -> tuple[float, Tensor]:
+        at = at.clone().requires_grad_()
+        value = loss(model(at[None])[0], y, clean)
+        return value.item(), torch.autograd.grad(value, at)[0]
+
+    def inside(at: Tensor) -> Tensor:
+        if attack.norm == "linf":
+            return torch.maximum(torch.minimum(at, x + attack.eps), x - attack.eps).clamp(0, 1)
+        length = (at - x).square().sum().sqrt().item()
+        return (at if length <= attack.eps else x + (at - x) * attack.eps / length).clamp(0, 1)
+
+    def up(gradient: Tensor) -> Tensor:
+        length = gradient.square().sum().sqrt()
+        return gradient.sign() if attack.norm == "linf" else gradient / length if length > 0 else gradient
+
+    # w_j = ceil(p_j n), p_1 = .22, p_{j+1} = p_j + max(p_j - p_{j-1} - .03, .06); in hundredths.
+    ends, width = [0, 22], 22
+    while ends[-1] < 100:
+        width = max(width - 3, 6)
+        ends.append(ends[-1] + width)
+    ends = [end * attack.steps // 100 for end in ends]
+
+    size, reasons = 2 * attack.eps, set[str]()
+    iterates, values, gradients = [begin], [f(begin)[0]], [f(begin)[1]]
+    point, gradient, previous = begin, gradients[0], begin
+    top_at_check, halved = values[0], True
+    for k in range(1, attack.steps + 1):
+        z = inside(point + size * up(gradient))
+        new = z if k == 1 else inside(point + 0.75 * (z - point) + 0.25 * (point - previous))
+        previous, point = point, new
+        value, gradient = f(point)
+        iterates, values, gradients = [*iterates, point], [*values, value], [*gradients, gradient]
+        if k in ends:
+            first = ends[ends.index(k) - 1]
+            rises = sum(values[i + 1] > values[i] for i in range(first, k))
+            rare = rises <= attack.rho * (k - first)
+            flat = not halved and max(values) == top_at_check
+            reasons |= {"rare"} if rare else set()
+            reasons |= {"flat"} if flat and not rare else set()
+            halved, top_at_check = rare or flat, max(values)
+            if halved:
+                size /= 2
+                best = values.index(max(values))
+                point, gradient = iterates[best], gradients[best]
+    return iterates, values, reasons
+
+
+NAMES: dict[str, tuple[str | Loss, Scalar, int]] = {
+    "ce": ("ce", the_ce, 0), "std": ("std", the_std, 0), "sce": ("sce(gamma=5)", the_sce, 0),
+    "kl": ("kl", the_kl, 0), "skl": ("skl(gamma=1)", the_skl, 0), "dlr": ("dlr", the_dlr, 0),
+    "margin": ("margin", the_margin, 0), "callable": (plain, the_ce, 0), "towards": ("dlr", second, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "norm", "rho"),
+    [*((name, "linf", 0.75) for name in NAMES), *((name, "l2", 0.75) for name in ("ce", "std", "towards")),
+     ("ce", "linf", 0.3), ("std", "l2", 0.3)],
+)  # fmt: skip
+def test_every_iterate_is_the_published_one(name: str, norm: Norm, rho: float) -> None:
+    loss, scalar, rank = NAMES[name]
+    count = 1 if rho == 0.75 and norm == "linf" else 2
+    model, x, y = net(1), images(count), torch.zeros(count, dtype=torch.int64)
+    attack = APGD(0.3 if norm == "linf" else 0.8, loss=loss, norm=norm, rho=rho, targets=rank)
+    ours, victim = recorded(attack, model, x, y)
+    assert ours.shape == (101, count, 1, 3, 4)
+    near = 1e-12 if norm == "linf" else 1e-6  # where an l2 ascent is at its end, rises of 1e-16 count too
+    reasons = set()
+    for i in range(count):
+        theirs, values, why = climb(model, x[i], 0, ours[0, i], scalar, attack)
+        torch.testing.assert_close(ours[:, i], torch.stack(theirs), rtol=0, atol=near)
+        torch.testing.assert_close(victim.found[i], theirs[values.index(max(values))], rtol=0, atol=near)
+        reasons |= why
+    assert reasons >= ({"rare"} if rho == 0.75 else {"rare", "flat"})
+
+
+def test_as_many_rises_as_asked_for_or_fewer_halve_the_step() -> None:
+    model, x, y = net(1), images(1), torch.zeros(1, dtype=torch.int64)
+    points, _ = recorded(APGD(0.3), model, x, y)
+    values = [the_ce(model(point)[0], 0, x).item() for point in points[:23]]
+    rises = sum(after > one for one, after in itertools.pairwise(values))
+    assert 2 < rises < 20
+    next_steps = []
+    for rho in ((rises - 0.5) / 22, (rises + 0.5) / 22):  # the first window has 22 steps
+        attack = APGD(0.3, rho=rho)
+        points, _ = recorded(attack, model, x, y)
+        theirs, _, _ = climb(model, x[0], 0, points[0, 0], the_ce, attack)
+        torch.testing.assert_close(points[:, 0], torch.stack(theirs), rtol=0, atol=1e-12)
+        next_steps.append(points[23])
+    assert (next_steps[0] - next_steps[1]).abs().max() > 1e-3
+
+
+def test_of_a_linear_model_too() -> None:
+    model, x, y = net(2, linear=True), images(2), torch.zeros(2, dtype=torch.int64)
+    for attack in (APGD(0.1), APGD(0.3, norm="l2")):
+        ours, _ = recorded(attack, model, x, y)
+        theirs, _, _ = climb(model, x[1], 0, ours[0, 1], the_ce, attack)
+        torch.testing.assert_close(ours[:, 1], torch.stack(theirs), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("loss", ["ce", "dlr"])
+def test_the_reference_visits_the_same_iterates(
+    norm: Norm, loss: str, peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(peer("pyautoattack"))
+    kind = importlib.import_module("pyautoattack.autopgd_base").APGDAttack
+    model, x, y = net(1), images(4), torch.zeros(4, dtype=torch.int64)
+    attack = APGD(0.3 if norm == "linf" else 0.8, loss=loss, norm=norm)
+    ours, victim = recorded(attack, model, x, y)
+    record = Recorded(model)
+    theirs = kind(record, norm={"linf": "Linf", "l2": "L2"}[norm], eps=attack.eps, loss=loss, device="cpu")
+    theirs.init_hyperparam(x)
+    best = theirs.attack_single_run(x, y, x_init=ours[0])[0]
+    assert len(record.seen) == len(ours) == 101  # as many passes
+    # It compares losses in float32: near the top of an l2 ascent iterates may part, after the first checkpoint.
+    until = 101 if norm == "linf" else 23
+    torch.testing.assert_close(ours[:until], torch.stack(record.seen)[:until], rtol=0, atol=1e-5)
+    heights = [plain(model(at), y, at).detach() for at in (victim.found, best)]
+    torch.testing.assert_close(*heights, rtol=1e-4 if norm == "linf" else 0.05, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "ends"),
+    [
+        (1, [1]),
+        (2, [1, 2]),
+        (10, list(range(2, 11))),
+        (20, [4, 7, 9, *range(10, 21)]),
+        (50, [11, 21, 30, 38, 45]),
+        (100, [22, 41, 57, 70, 80, 87, 93, 99]),
+        (1000, [220, 410, 570, 700, 800, 870, 930, 990]),
+    ],
+)
+def test_checkpoints(steps: int, ends: list[int]) -> None:
+    assert list(checkpoints(steps)) == ends
+    assert list(checkpoints(steps).values()) == [b - a for a, b in zip([0, *ends], ends, strict=False)]
+
+
+@pytest.mark.parametrize("steps", [7, 33, 64, 119, 500])
+def test_windows_are_rounded_down_and_at_least_one(steps: int) -> None:
+    windows = list(checkpoints(steps).values())
+    assert windows[0] == max(int(0.22 * steps), 1)
+    for one, after in itertools.pairwise(windows):
+        assert after == max(one - max(int(0.03 * steps), 1), int(0.06 * steps), 1)
+    assert 0 <= steps - sum(windows) < max(windows[-1] - max(int(0.03 * steps), 1), int(0.06 * steps), 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_the_start_is_on_the_sphere_and_keyed(norm: Norm, dtype: torch.dtype) -> None:
+    x, y, eps = (0.4 + 0.2 * images(6)).to(dtype), torch.zeros(6, dtype=torch.int64), 0.1
+    keys, model = torch.tensor([3, 1, 4, 15, 9, 2]), net(1).to(dtype)
+    record = Recorded(model)
+    attack = APGD(eps, steps=1, norm=norm, seed=7, restarts=2)
+    for part in attack.parts():
+        attack.once(Victim(record, x, y, keys), part)
+    starts = record.seen[1], record.seen[4]
+    for restart, offset in enumerate(begin - x for begin in starts):
+        if norm == "linf":
+            t = 2 * draws.uniform(keys, draws.stream(7, "apgd", restart, 0), (1, 3, 4)).to(dtype) - 1
+            t = t / t.abs().amax((1, 2, 3), keepdim=True)
+        else:
+            t = draws.normal(keys, draws.stream(7, "apgd", restart, 0), (1, 3, 4)).to(dtype)
+            t = t / t.square().sum((1, 2, 3), keepdim=True).sqrt()
+        torch.testing.assert_close(offset, eps * t, rtol=0, atol=4 * torch.finfo(dtype).eps)
+    alone = Recorded(model)
+    attack.once(Victim(alone, x[3:4], y[3:4], keys[3:4]), attack.parts()[1])
+    assert torch.equal(alone.seen[1][0], starts[1][3])
