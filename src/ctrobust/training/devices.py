@@ -115,9 +115,16 @@ class FabricRanks:
 
         Before each batch, and not at each pass as DDP would: an attack passes DDP by, and a resumed run has them equal.
         """
-        if self.fabric.world_size > 1:
-            for buffer in model.buffers():
-                torch.distributed.broadcast(buffer, 0)
+        if self.fabric.world_size == 1:
+            return
+        kinds: dict[torch.dtype, list[Tensor]] = {}
+        for buffer in model.buffers():
+            kinds.setdefault(buffer.dtype, []).append(buffer)
+        for buffers in kinds.values():  # as one message
+            flat = torch.cat([buffer.flatten() for buffer in buffers])
+            torch.distributed.broadcast(flat, 0)
+            for buffer, part in zip(buffers, flat.split([buffer.numel() for buffer in buffers]), strict=True):
+                buffer.copy_(part.view_as(buffer))
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum over the processes."""
