@@ -30,7 +30,7 @@ Inside = Callable[..., Done]
 
 def ctrobust(line: str, cwd: Path, env: dict[str, str]) -> Done:
     """Run a command to its end."""
-    done = subprocess.run([COMMAND, *line.split()], cwd=cwd, env=env, capture_output=True, text=True, timeout=240)
+    done = subprocess.run([COMMAND, *line.split()], cwd=cwd, env=env, capture_output=True, text=True, timeout=800)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
