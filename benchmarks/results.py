@@ -10,6 +10,7 @@ Runs go to runs/results (--runs), --jobs at a time with one thread each, which u
 
 import argparse
 import concurrent.futures
+import hashlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import torch
 
 from ctrobust import data, execution
 from ctrobust.evaluation import Evaluation, mcnemar
-from ctrobust.specs import TrainSpec, train_spec
+from ctrobust.specs import EvaluationSpec, TrainSpec, train_spec
 from ctrobust.store import RunDirectory, read_arrays
 from ctrobust.training import keep_freed_memory, train
 
@@ -46,6 +47,8 @@ RUNS: dict[str, dict[str, Any]] = {
 WHITE_BOX = ("fgsm", "pgd", "mifgsm", "pgd-sce", "s-pgd", "apgd", "s-apgd")
 ATTACKS = {f"{name}:eps=8/255": 1000 for name in WHITE_BOX} | {"autoattack:eps=8/255": 200}
 """Attack -> how many of the first test images."""
+
+CHUNK = 250
 
 COLUMNS = ("FGSM", "PGD-20", "MI-FGSM", "PGD-SCE", "S-PGD-20", "APGD-CE", "S-APGD", "AutoAttack")
 
@@ -76,7 +79,7 @@ def evaluate_one(name: str, runs: Path, root: Path | None, threads: int) -> str:
     test = data.load(spec_of(name).data, "test", root)
     lines = []
     for text, limit in ATTACKS.items():
-        (row,) = execution.evaluate_stored(runs / name, test, execution.expand([text], []), limit=limit, chunk=250)
+        (row,) = execution.evaluate_stored(runs / name, test, execution.expand([text], []), limit=limit, chunk=CHUNK)
         lines.append(f"{name}: {text} {100 * row.evaluation.robust_accuracy:.1f}% of {limit}")
     return "\n".join(lines)
 
@@ -110,13 +113,14 @@ class Result:
         if not run.record_file.exists():
             return None
         metrics = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
+        weights = hashlib.sha256(run.model_file.read_bytes()).hexdigest()[:16]
+        common = {"data": run.read_spec().data, "chunk": CHUNK, "weights": weights}
         outcomes = {}
-        for text in ATTACKS:
-            kind, _, rest = str(execution.expand([text], [])[0]).replace("/", "_").partition(":")
-            readable = f"{kind}-{rest}".replace("(", "-").replace(")", "").replace(",", "-")
-            found = sorted((RESULTS / name / "outcomes").glob(f"{readable}-????????????????.npz"))
-            if found:
-                outcomes[text] = Evaluation.from_arrays(read_arrays(found[0]))
+        for text, limit in ATTACKS.items():
+            attack = str(execution.expand([text], [])[0])
+            file = run.outcomes_file(EvaluationSpec.model_validate({**common, "limit": limit, "attack": attack}))
+            if file.exists():
+                outcomes[text] = Evaluation.from_arrays(read_arrays(file))
         return cls(json.loads(run.record_file.read_text()), metrics, outcomes)
 
 
