@@ -1,4 +1,4 @@
-"""Small models and images to climb with APGD, and a record of where it went."""
+"""Small models and images to climb with APGD, and a record of where an attack went."""
 
 import torch
 from torch import Tensor, nn

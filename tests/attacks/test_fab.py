@@ -11,27 +11,14 @@ from ctrobust.attacks import FAB, PGD, parse
 from ctrobust.attacks.projections import NORMS, Norm
 from ctrobust.attacks.victim import Victim
 from ctrobust.errors import InputError
+from tests.attacks.climbs import ONE, Recorded
 
-ONE = torch.float64
 every_norm = pytest.mark.parametrize("norm", NORMS)
 every_form = pytest.mark.parametrize("targets", [0, 3])
 
 
 def norm_of(d: Tensor, norm: Norm) -> Tensor:
     return d.flatten(1).abs().amax(1) if norm == "linf" else d.flatten(1).square().sum(1).sqrt()
-
-
-class Recorded(nn.Module):
-    """A model that keeps every image it was given."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__()
-        self.model, self.seen = model, list[Tensor]()
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.seen.append(x.detach().clone())
-        logits: Tensor = self.model(x)
-        return logits
 
 
 def net(C: int = 4, *, linear: bool = False, dtype: torch.dtype = ONE) -> nn.Sequential:
