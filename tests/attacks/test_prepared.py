@@ -3,6 +3,7 @@
 import copy
 import gc
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -145,6 +146,13 @@ def test_folded(dtype: torch.dtype, options: dict[str, Any]) -> None:
 def test_convolutions_without_bias_in_groups_and_strides() -> None:
     first = nn.Conv2d(3, 6, 3, stride=2, bias=False, groups=3)
     model = settled(nn.Sequential(first, nn.BatchNorm2d(6), nn.Identity(), nn.Flatten(), nn.Linear(54, 5)))
+    assert normalizations(check_same(model).quick, X) == 0
+
+
+def test_parts_may_have_any_names() -> None:
+    names = ("part4", "part3", "part2", "part1", "part0")  # those that the copy gives, in another order
+    layers = (nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(216, 5))
+    model = settled(nn.Sequential(OrderedDict(zip(names, layers, strict=True))))
     assert normalizations(check_same(model).quick, X) == 0
 
 

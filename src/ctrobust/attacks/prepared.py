@@ -208,11 +208,12 @@ def _fold_traced(traced: fx.GraphModule) -> int:
 
 def _flatten(traced: fx.GraphModule) -> None:
     """Make every module it calls its own child: a chain of lookups before each call costs a few percent of a pass."""
-    names: dict[str, str] = {}
-    for node in traced.graph.nodes:
-        if node.op == "call_module":
-            name = names.setdefault(node.target, f"part{len(names)}")
-            traced.add_module(name, traced.get_submodule(node.target))
-            node.target = name
+    calls = [node for node in traced.graph.nodes if node.op == "call_module"]
+    called = {node.target: traced.get_submodule(node.target) for node in calls}
+    names = {target: f"part{number}" for number, target in enumerate(called)}
+    for target, module in called.items():  # all were looked up before: a child may have such a name
+        traced.add_module(names[target], module)
+    for node in calls:
+        node.target = names[node.target]
     traced.delete_all_unused_submodules()
     traced.recompile()
