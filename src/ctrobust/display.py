@@ -103,7 +103,8 @@ class TrainingBar:
 def _measured(metrics: dict[str, Any]) -> str:
     """What an epoch's metrics say besides its loss."""
     words = {
-        "watched_accuracy": "PGD-5 on a training batch",
+        "watched_fgsm_accuracy": "FGSM on a training batch",
+        "watched_accuracy": "PGD-5",
         "validation_accuracy": "validation",
         "validation_robust_accuracy": "PGD-10",
     }
@@ -259,10 +260,12 @@ def training_summary(path: Path, record: dict[str, Any]) -> None:
         markup=False,
         soft_wrap=True,
     )
-    for fall in record.get("collapses", []):
+    if collapses := record.get("collapses"):
+        first, times = collapses[0], f", the first of {len(collapses)} such epochs" if len(collapses) > 1 else ""
+        before = "" if first["before"] is None else f" ({100 * first['before']:.1f}% the epoch before)"
         say(
-            f"collapsed in epoch {fall['epoch']}: accuracy of a training batch under PGD-5 fell from "
-            f"{100 * fall['before']:.1f}% to {100 * fall['after']:.1f}%"
+            f"collapsed in epoch {first['epoch']}{times}: of a training batch FGSM left "
+            f"{100 * first['one_step']:.1f}%, PGD-5 {100 * first['after']:.1f}%{before}"
         )
     if "returned_to_epoch" in record:
         say(f"ended there; the weights are those of epoch {record['returned_to_epoch']}")

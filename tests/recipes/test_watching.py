@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctrobust.recipes import collapsed, validation_attack, watch_attack
+from ctrobust.recipes import collapsed, one_step_attack, validation_attack, watch_attack
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,14 @@ from ctrobust.recipes import collapsed, validation_attack, watch_attack
     ],
 )
 def test_a_fall_of_more_than_a_fifth_is_a_collapse(before: float | None, after: float, expected: bool) -> None:
-    assert collapsed(before, after) is expected
+    assert collapsed(before, after, one_step=after) is expected
+
+
+@pytest.mark.parametrize("before", [None, 0.0, 0.31, 0.9])
+def test_so_is_to_withstand_one_step_but_not_five(before: float | None) -> None:
+    assert collapsed(before, 0.3, one_step=0.51)
+    assert collapsed(before, 0.3, one_step=0.49) is (before == 0.9)
+    assert str(one_step_attack(8 / 255)) == "fgsm:eps=8/255"
 
 
 def test_the_attacks_are_pgd_5_and_pgd_10_with_the_papers_steps() -> None:

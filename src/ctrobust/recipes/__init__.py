@@ -8,7 +8,7 @@ from ctrobust.recipes.natural import Natural
 from ctrobust.recipes.online_smoothing import OnlineSmoothing
 from ctrobust.recipes.ranks import Alone, Ranks
 from ctrobust.recipes.trades import Trades
-from ctrobust.recipes.watching import collapsed, validation_attack, watch_attack
+from ctrobust.recipes.watching import collapsed, one_step_attack, validation_attack, watch_attack
 
 RECIPES: dict[str, type[Natural] | type[Fast] | type[Free] | type[Madry] | type[Trades]] = {
     "natural": Natural,
@@ -20,5 +20,5 @@ RECIPES: dict[str, type[Natural] | type[Fast] | type[Free] | type[Madry] | type[
 
 __all__ = [
     "RECIPES", "Alone", "Attacked", "Fast", "Free", "Madry", "Natural", "Network", "OnlineSmoothing", "Ranks", "Recipe",
-    "Trades", "collapsed", "validation_attack", "watch_attack",
+    "Trades", "collapsed", "one_step_attack", "validation_attack", "watch_attack",
 ]  # fmt: skip

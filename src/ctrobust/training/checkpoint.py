@@ -26,7 +26,7 @@ class Progress:
         loss_sum: sum of the epoch's losses, each weighted by its batch.
         seconds: of each finished epoch, then of the one under way.
         watched: the collapse watch's accuracy of the last finished epoch.
-        collapses: the epochs after which it had fallen too far, each with what it was before and after.
+        collapses: the epochs after which it had collapsed: accuracy then, the epoch before, and under one step.
         returned_to: the epoch whose weights the run went back to when it ended at a collapse.
         best: the best epoch on the held-out images and its accuracies.
         data: what the training images and labels are, where their name does not say it: their digest.
@@ -38,7 +38,7 @@ class Progress:
     loss_sum: float = 0.0
     seconds: list[float] = field(default_factory=lambda: [0.0])
     watched: float | None = None
-    collapses: list[dict[str, float]] = field(default_factory=list)
+    collapses: list[dict[str, float | None]] = field(default_factory=list)
     returned_to: int | None = None
     best: dict[str, float] | None = None
     data: str | None = None

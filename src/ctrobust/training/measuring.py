@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ctrobust.errors import InputError, RunError
-from ctrobust.evaluation import evaluate
-from ctrobust.recipes import collapsed, validation_attack, watch_attack
+from ctrobust.evaluation import evaluate, evaluate_each
+from ctrobust.recipes import collapsed, one_step_attack, validation_attack, watch_attack
 from ctrobust.store import RunDirectory
 from ctrobust.training import weights
 from ctrobust.training.run import Run
@@ -26,10 +26,11 @@ def measure(state: Run) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with converged():
         if state.eps is not None:
-            x, y = state.first_batch()
-            accuracy = evaluate(state.model.eval(), (x, y), watch_attack(state.eps)).robust_accuracy
-            found["watched_accuracy"] = accuracy
-            found["collapsed"] = collapsed(state.progress.watched, accuracy)
+            attacks = (one_step_attack(state.eps), watch_attack(state.eps))
+            outcomes = evaluate_each(state.model.eval(), state.first_batch(), attacks)
+            one_step, accuracy = (outcome.robust_accuracy for outcome in outcomes)
+            found["watched_fgsm_accuracy"], found["watched_accuracy"] = one_step, accuracy
+            found["collapsed"] = collapsed(state.progress.watched, accuracy, one_step)
         if state.held is not None:
             attack = None if state.eps is None else validation_attack(state.eps)
             outcome = evaluate(state.result.eval(), state.held, attack)
@@ -40,7 +41,7 @@ def measure(state: Run) -> dict[str, Any]:
 
 
 def settle(state: Run, run: RunDirectory, found: dict[str, Any]) -> None:
-    """Keep the best network so far; note a collapse, and return to the epoch before it where the spec says so."""
+    """Keep the best network so far; note a collapse, and return to the good epoch before it, if any, where asked."""
     progress, epoch = state.progress, state.progress.epoch + 1
     chosen_by = "validation_robust_accuracy" if state.eps is not None else "validation_accuracy"
     if chosen_by in found and (progress.best is None or found[chosen_by] > progress.best[chosen_by]):
@@ -53,8 +54,8 @@ def settle(state: Run, run: RunDirectory, found: dict[str, Any]) -> None:
     if not found["collapsed"]:
         state.keep_good()
         return
-    assert before is not None
-    progress.collapses.append({"epoch": epoch, "before": before, "after": found["watched_accuracy"]})
-    if state.spec.stop_on_collapse:
+    after, one_step = found["watched_accuracy"], found["watched_fgsm_accuracy"]
+    progress.collapses.append({"epoch": epoch, "before": before, "after": after, "one_step": one_step})
+    if state.spec.stop_on_collapse and len(progress.collapses) < epoch:
         state.return_to_good()
         progress.returned_to = epoch - 1
