@@ -62,7 +62,7 @@ def test_with_rho_it_is_mdl_of_the_samples(diversity: Literal["cosine", "pearson
 def test_the_settings_of_mdl_all_count() -> None:
     values = [
         only_loss(Natural(samples=K, rho=1.0), network()),
-        only_loss(Natural(samples=K, rho=0.5), network()),
+        only_loss(Natural(samples=K, rho=0.25), network()),
         only_loss(Natural(samples=K, rho=1.0, eta=50.0), network()),
         only_loss(Natural(samples=K, rho=1.0, diversity="pearson"), network()),
         only_loss(Natural(samples=3, rho=1.0), network()),
