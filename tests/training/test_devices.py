@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,8 @@ FIELDS = ["--limit", "100", "--epochs", "2", "--batch-size", "16", "--width", "8
 MANY = ["--devices", "2", "--strategy", "ddp"]
 
 
-def started(out: Path, *options: str) -> subprocess.Popen[str]:
-    command = [COMMAND, "train", *FIELDS, *options, "--accelerator", "cpu", "--threads", "1", "--out", str(out)]
+def started(out: Path, *options: str, command: Sequence[str] = (COMMAND,)) -> subprocess.Popen[str]:
+    command = [*command, "train", *FIELDS, *options, "--accelerator", "cpu", "--threads", "1", "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
@@ -109,11 +110,21 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
+# fabric's observer kills the first process when it finds another dead: here it looks a thousand times a second
+HASTY = """
+from lightning_fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
+from ctrobust.cli import main
+_ChildProcessObserver.__init__.__defaults__ = (0.001,)
+main()
+"""
+
+
 def test_a_run_resumes_after_the_death_of_one_of_its_processes(tmp_path: Path) -> None:
     options = ["--method", "mdl", "--eta", "70", *MANY, "--checkpoint-seconds", "0"]
     expected = trained(tmp_path / "undisturbed", *options)
-    run = RunDirectory(tmp_path / "killed")
-    with started(run.path, *options) as process:
+    run, script = RunDirectory(tmp_path / "killed"), tmp_path / "hasty.py"
+    script.write_text(HASTY)
+    with started(run.path, *options, command=(sys.executable, str(script))) as process:
         end = time.monotonic() + 120
         while not run.checkpoint_file.exists():
             assert process.poll() is None, process.communicate()
