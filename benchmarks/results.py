@@ -164,6 +164,13 @@ def table() -> None:
     for name, result in results.items():
         threshold = result.record["results"]["threshold"]
         print(f"| {name} | {threshold['wrong_below']:,} | {threshold['largest_wrong_confidence']:.4f} |")
+    print("\n| run | PGD-5 on a training batch, after each epoch | collapsed after epochs |")
+    print("|---|---|---|")
+    for name, result in results.items():
+        if "collapses" in result.record:
+            watched = ", ".join(f"{100 * line['watched_accuracy']:.0f}" for line in result.metrics)
+            fallen = ", ".join(str(fall["epoch"]) for fall in result.record["collapses"]) or "none"
+            print(f"| {name} | {watched} | {fallen} |")
 
 
 def main() -> None:
