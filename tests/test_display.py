@@ -13,9 +13,8 @@ import torch
 from torch import nn
 
 from ctrobust import display
-from ctrobust.attacks import FGSM, PGD
+from ctrobust.attacks import FGSM, PGD, prepare
 from ctrobust.data import Dataset
-from ctrobust.errors import CtrobustError
 from ctrobust.evaluation import Interval, evaluate_each
 from ctrobust.execution import Attacked
 
@@ -196,7 +195,7 @@ def test_a_first_signal_is_noted_and_a_second_one_interrupts(number: signal.Sign
         assert not stop()
         os.kill(os.getpid(), number)
         assert stop()
-        with pytest.raises(CtrobustError, match="last checkpoint is intact") as raised:
+        with pytest.raises(display.Interrupted, match="last checkpoint is intact") as raised:
             os.kill(os.getpid(), number)
         assert raised.value.exit_code == 130
     assert signal.getsignal(number) is before
@@ -205,7 +204,14 @@ def test_a_first_signal_is_noted_and_a_second_one_interrupts(number: signal.Sign
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_attack_is_interrupted_by_the_first_signal(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(CtrobustError, match="finished attacks are stored") as raised, display.interruptible():
+    with pytest.raises(display.Interrupted, match="finished attacks are stored") as raised, display.interruptible():
         os.kill(os.getpid(), number)
     assert raised.value.exit_code == 130
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_is_not_swallowed_by_what_catches_errors() -> None:
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3)).eval()
+    model.register_forward_pre_hook(lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(display.Interrupted), display.interruptible():
+        prepare(model, torch.rand(2, 4))

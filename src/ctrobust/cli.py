@@ -36,6 +36,7 @@ DataRoot = Annotated[
     Path | None, typer.Option(help="Where data sets lie; before $CTROBUST_DATA, the cache and /usr/share/datasets.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="CPU threads; torch's choice by default.")]
+STRATEGIES = ("auto", "ddp")
 SPEC = "What the run is"
 ATTACK = "Adversarial recipes"
 WHERE = "Where it computes"
@@ -139,7 +140,7 @@ def train(
     precision: Annotated[str | None, typer.Option(help="fp32 or bf16.", rich_help_panel=SPEC)] = None,
     devices: Annotated[int | None, typer.Option(min=1, help="Processes a node.", rich_help_panel=WHERE)] = None,
     num_nodes: Annotated[int, typer.Option(min=1, help="Machines.", rich_help_panel=WHERE)] = 1,
-    strategy: Annotated[str, typer.Option(help="ddp for several processes.", rich_help_panel=WHERE)] = "auto",
+    strategy: Annotated[str, typer.Option(help="auto, or ddp for several processes.", rich_help_panel=WHERE)] = "auto",
     accelerator: Annotated[str, typer.Option(help="cpu, cuda, mps.", rich_help_panel=WHERE)] = "auto",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write event files.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; runs/DATA-MODEL-HASH by default.")] = None,
@@ -171,6 +172,8 @@ def train(
     from ctrobust.training import Devices, Saving, is_main_process, with_tensorboard
     from ctrobust.training import train as run_training
 
+    if strategy not in STRATEGIES:
+        raise InputError(f"--strategy is one of {', '.join(STRATEGIES)}; got {strategy}")
     spec = asked or RunDirectory(out or Path()).read_spec()
     path = out or Path("runs") / f"{re.sub('[^A-Za-z0-9.]+', '-', spec.data)}-{spec.model.name}-{specs.spec_hash(spec)}"
     with display.stoppable() as stop, display.TrainingBar(f"train {path}", hidden=not is_main_process()) as bar:
@@ -298,7 +301,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be text that can be printed
     try:
         app(_not_empty([word for word in sys.argv[1:] if word != "--debug"]))  # which may stand anywhere
-    except CtrobustError as error:
+    except (CtrobustError, display.Interrupted) as error:
         if debug:
             traceback.print_exc()
         display.complain(str(error), interrupted=error.exit_code == 130)

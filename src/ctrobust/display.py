@@ -23,8 +23,6 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from ctrobust.errors import CtrobustError
-
 if TYPE_CHECKING:
     from ctrobust.data import Dataset
     from ctrobust.data.catalog import Row
@@ -146,7 +144,9 @@ def download_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-class _Interrupted(CtrobustError):  # noqa: N818 - not an error
+class Interrupted(BaseException):
+    """A signal: like KeyboardInterrupt no Exception, so that nothing which catches those swallows it."""
+
     exit_code = 130
 
 
@@ -157,7 +157,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
     def note(number: int, _: FrameType | None) -> None:
         if asked:
-            raise _Interrupted("stopped at once; the last checkpoint is intact")
+            raise Interrupted("stopped at once; the last checkpoint is intact")
         asked.append(number)
         notes.print("stopping after this batch; a second Ctrl-C stops at once")
 
@@ -170,7 +170,7 @@ def interruptible(left: str = "finished attacks are stored and will not be done 
     """Ctrl-C and SIGTERM end the work cleanly; `left` says what is left of it."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        raise _Interrupted(f"stopped; {left}")
+        raise Interrupted(f"stopped; {left}")
 
     with _handling(end):
         yield

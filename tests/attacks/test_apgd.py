@@ -295,8 +295,8 @@ def test_eot_averages_over_a_model_that_draws(network: nn.Sequential, digits: tu
         ({"rho": 1.5}, "rho is between 0 and 1, got 1.5"),
         ({"norm": "l1"}, "norm is one of linf, l2, got 'l1'"),
         ({"loss": "hinge"}, "unknown loss 'hinge'"),
-        ({"loss": "std", "targets": 9}, "a targeted attack ascends ce, margin or dlr, got std"),
-        ({"loss": "std", "targeted": True}, "a targeted attack ascends ce, margin or dlr, got std"),
+        ({"loss": "std", "targets": 9}, "an attack towards wrong classes ascends ce, margin or dlr, got std"),
+        ({"loss": "std", "targeted": True}, "an attack towards given classes ascends ce or margin, got std"),
         ({"targets": 9, "targeted": True}, "targets=9 chooses wrong classes; with targeted y already are the classes"),
     ],
 )

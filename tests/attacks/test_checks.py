@@ -92,14 +92,15 @@ def test_loss() -> None:
 
 
 def test_only_some_losses_lead_to_a_class() -> None:
-    for loss in ("ce", "margin", "dlr"):
+    for loss in ("ce", "margin"):
         assert check_loss(loss, targeted=True) == loss
+    assert check_loss("dlr", towards=True) == "dlr"
     for make in (FGSM, PGD, MIFGSM):
-        for loss in ("std", "sce(gamma=5)", "kl", "skl"):
+        for loss in ("std", "sce(gamma=5)", "kl", "skl", "dlr"):
             with pytest.raises(InputError) as caught:
                 make(0.1, loss=loss, targeted=True)
-            assert str(caught.value) == f"a targeted attack ascends ce, margin or dlr, got {loss}"
-        with pytest.raises(InputError, match="a targeted attack ascends ce, margin or dlr"):
+            assert str(caught.value) == f"an attack towards given classes ascends ce or margin, got {loss}"
+        with pytest.raises(InputError, match="an attack towards given classes ascends ce or margin"):
             make(0.1, loss=max, targeted=True)
         with pytest.raises(InputError, match="unknown loss 'hinge'; known: ce, "):
             make(0.1, loss="hinge", targeted=True)

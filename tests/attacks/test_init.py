@@ -27,7 +27,7 @@ COMMON = {
     "seed": st.integers(-(10**18) + 1, 10**18 - 1),
 }
 ASCENDED = st.fixed_dictionaries({"loss": LOSS, "targeted": st.just(False)}) | st.fixed_dictionaries(
-    {"loss": st.sampled_from(["ce", "margin", "dlr"]), "targeted": st.just(True)}
+    {"loss": st.sampled_from(["ce", "margin"]), "targeted": st.just(True)}
 )
 COUNT = st.integers(1, 10**6)
 SIZE = st.none() | RADIUS
@@ -166,8 +166,8 @@ NUMBER = "is not a number; write 0.03 or 8/255"
         ("pgd:eps=inf,norm=l2", "eps is finite and at least 0, got inf"),
         ("pgd:eps=1,norm=l1", "norm is one of linf, l2, got 'l1'"),
         ("pgd:eps=.1,targeted=yes", "targeted is true or false, got 'yes'"),
-        ("pgd:eps=.1,targeted=true,loss=std", "a targeted attack ascends ce, margin or dlr, got std"),
-        ("s-pgd:eps=.1,targeted=true", "a targeted attack ascends ce, margin or dlr, got std"),
+        ("pgd:eps=.1,targeted=true,loss=std", "an attack towards given classes ascends ce or margin, got std"),
+        ("s-pgd:eps=.1,targeted=true", "an attack towards given classes ascends ce or margin, got std"),
         ("mifgsm:eps=.1,momentum=2", "momentum is between 0 and 1, got 2.0"),
         ("pgd:eps=8/255,steps=2.5", "steps is a whole number, got '2.5'"),
         ("pgd:eps=8/255,steps=1e2", "steps is a whole number, got '1e2'"),

@@ -12,7 +12,7 @@ from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation import evaluate
 from ctrobust.execution import Attacked, evaluate_stored, evaluation_data, expand
-from ctrobust.store import read_tensors, write_tensors
+from ctrobust.store import RunDirectory, read_tensors, write_tensors
 from ctrobust.training import load
 
 LIMIT = 60
@@ -205,6 +205,23 @@ class TestStored:
         assert_same(quick, first)
         uninterrupted = evaluate(load(run), digits, SLOW, limit=LIMIT, chunk=16)
         assert_same(slow, Attacked(str(SLOW), uninterrupted, None, None))
+
+    def test_two_processes_do_not_make_the_same_and_leftovers_go(self, run: Path, digits: Dataset) -> None:
+        (first,) = attacked(run, digits, [QUICK])
+        assert first.file is not None
+        first.file.unlink()
+        mine = run / "outcomes" / f".{first.file.stem}.partial.npz.abcd1234.tmp"
+        others = run / "outcomes" / ".pgd-eps=0.1-0123.partial.npz.abcd1234.tmp"
+        mine.touch()
+        others.touch()
+        with RunDirectory(run).locked():
+            pass
+        assert mine.exists()  # a training process does not know who evaluates
+        with RunDirectory(run).writing(first.file), pytest.raises(RunError, match=r"another process is making .*fgsm"):
+            attacked(run, digits, [QUICK])
+        (again,) = attacked(run, digits, [QUICK])
+        assert_same(again, first)
+        assert {path.name for path in (run / "outcomes").iterdir()} == {first.file.name, others.name}
 
     def test_a_damaged_file_is_named(self, run: Path, digits: Dataset) -> None:
         (first,) = attacked(run, digits, [QUICK])

@@ -1,7 +1,9 @@
 """The training loop."""
 
+import dataclasses
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,51 @@ def test_data_that_changed_under_a_run_are_refused_and_brought_back_go_on(run: R
     assert run.checkpoint_file.read_bytes() == saved
     np.savez(file, images=images, labels=labels)
     assert train(spec, run, resume=True)["steps"] > 2
+
+
+def test_published_data_are_not_exchanged_for_others_under_a_run(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Interrupted):
+        train(SPEC, run, saving=Saving(stop=after(2)))
+    published = data.load
+
+    def other(*args: Any) -> data.Dataset:
+        found = published(*args)
+        return dataclasses.replace(found, labels=(found.labels + 1) % 10, verified=False)
+
+    monkeypatch.setattr(data, "load", other)
+    with pytest.raises(
+        RunError, match=r"digits has other training images .*, then the published ones\): bring those back"
+    ):
+        train(SPEC, run, resume=True)
+
+
+def test_without_its_weights_a_run_is_not_finished(finished: RunDirectory, run: RunDirectory) -> None:
+    train(SPEC, run)
+    run.model_file.unlink()
+    train(SPEC, run, resume=True)
+    assert run.model_file.read_bytes() == finished.model_file.read_bytes()
+
+
+def test_metrics_are_on_the_disk_before_the_checkpoint_that_counts_on_them(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.path.mkdir(parents=True)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
+    run.add_metrics({"epoch": 1})
+    assert synced == [len('{"epoch": 1}\n')]
+
+
+def test_a_batch_too_small_for_batchnorm_is_refused(run: RunDirectory, tmp_path: Path) -> None:
+    file, chance = tmp_path / "small.npz", np.random.default_rng(0)
+    labels = np.arange(33) % 3
+    both = {"images_train": chance.integers(0, 256, (33, 8, 8), np.uint8), "labels_train": labels}
+    np.savez(file, images_test=both["images_train"], labels_test=labels, **both)
+    spec = {"data": f"npz:{file}", "model": {"name": "resnet18", "width": 8}, "batch_size": 16, "epochs": 1}
+    with pytest.raises(InputError, match="BatchNorm cannot normalize a batch of 1 images that shrink to one pixel"):
+        train(train_spec(spec), run)
 
 
 def test_the_metrics_follow_the_schedule(finished: RunDirectory) -> None:

@@ -13,6 +13,7 @@ from ctrobust.training.loop import Silent
 def test_scalars_of_each_epoch(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     watcher = with_tensorboard(Silent(), tmp_path / "events")
+    assert not (tmp_path / "events").exists()  # the run may be refused yet
     train(train_spec({"limit": 64, "epochs": 2, "model": {"width": 8}}), run, watcher=watcher)
     events = EventAccumulator(str(tmp_path / "events"))
     events.Reload()

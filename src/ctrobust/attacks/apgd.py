@@ -65,7 +65,7 @@ class APGD:
         eot: gradients averaged for each step, for models that draw at random.
         targets: in turn towards each of so many best wrong classes of the clean output, or all where there are fewer,
             by losses ce, margin or dlr; any wrong class counts. 0 is untargeted.
-        targeted: y are the classes to reach; for losses ce, margin and dlr.
+        targeted: y are the classes to reach; for losses ce and margin.
         seed: of the random start.
 
     Example:
@@ -94,7 +94,7 @@ class APGD:
             raise InputError(f"targets is a whole number of at least 0, got {self.targets}")
         if self.targets and self.targeted:
             raise InputError(f"targets={self.targets} chooses wrong classes; with targeted y already are the classes")
-        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted or self.targets > 0))
+        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted, towards=self.targets > 0))
 
     def __str__(self) -> str:
         return format_attack(self, "apgd")

@@ -35,8 +35,14 @@ def check_choice(value: str, name: str, allowed: Collection[str]) -> None:
         raise InputError(f"{name} is one of {', '.join(allowed)}, got {value!r}")
 
 
-def check_loss(loss: str | Loss, *, targeted: bool = False) -> str | Loss:
-    """A loss in its canonical spelling, or a callable as it is; `targeted` asks that it can lead to a class."""
-    if targeted and not directed(loss):
-        raise InputError(f"a targeted attack ascends ce, margin or dlr, got {loss}")
+def check_loss(loss: str | Loss, *, targeted: bool = False, towards: bool = False) -> str | Loss:
+    """A loss in its canonical spelling, or a callable as it is.
+
+    `towards` asks that it can lead from the right class to another; `targeted` that it can from any: minus DLR also
+    grows where the leading class leaves the third behind.
+    """
+    if targeted and (loss == "dlr" or not directed(loss)):
+        raise InputError(f"an attack towards given classes ascends ce or margin, got {loss}")
+    if towards and not directed(loss):
+        raise InputError(f"an attack towards wrong classes ascends ce, margin or dlr, got {loss}")
     return canonical(loss) if isinstance(loss, str) else loss

@@ -13,7 +13,7 @@ from ctrobust.attacks.grammar import format_attack
 from ctrobust.attacks.hyperplanes import off, shortest
 from ctrobust.attacks.objectives import objective
 from ctrobust.attacks.parts import Part, run_attack
-from ctrobust.attacks.projections import NORMS, Norm, distance, project
+from ctrobust.attacks.projections import NORMS, Norm, distance, least, project
 from ctrobust.attacks.randomness import sphere_start
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.victim import Victim
@@ -157,7 +157,7 @@ class FAB:
         here = shortest(adv, gradient, value, self.norm)
         there = shortest(x, gradient, value + (x - adv).mul_(gradient).sum(1), self.norm)
         nowhere = x.new_zeros(())
-        way, direct = (distance(d, nowhere, self.norm).clamp_(min=LEAST) for d in (here, there))
+        way, direct = (distance(d, nowhere, self.norm).clamp_(min=least(x.dtype, LEAST)) for d in (here, there))
         share = (way / (way + direct)).clamp_(max=self.alpha_max)[:, None]
         here.mul_(self.overshoot).add_(adv)
         there.mul_(self.overshoot).add_(x)

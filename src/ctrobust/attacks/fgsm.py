@@ -29,7 +29,7 @@ class FGSM:
         loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
             (logits, y, clean_logits) -> (N,).
         norm: "linf" or "l2".
-        targeted: y are the classes to reach; for losses ce, margin and dlr.
+        targeted: y are the classes to reach; for losses ce and margin.
         success: "any" leaves misclassified images as they are; "last" attacks them too.
         seed: of the random start.
 

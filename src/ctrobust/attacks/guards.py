@@ -40,14 +40,29 @@ def check_logits(logits: Tensor, y: Tensor) -> Tensor:
     return logits
 
 
+def clean_pass(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    """The logits of images, the model's first sight of them; a model that writes into its input is refused."""
+    given = x.clone()
+    with torch.no_grad():
+        logits = check_logits(model(given), y).clone()  # the model may use its output's memory again
+    if not torch.equal(given, x):
+        raise InputError("the model changes its input in place: write x - mean, not x.sub_(mean)")
+    return logits
+
+
+def modes(model: nn.Module) -> list[tuple[nn.Module, bool]]:
+    """Each module's mode; a frozen script has none."""
+    return [(part, part.training) for part in model.modules() if hasattr(part, "training")]
+
+
 @contextlib.contextmanager
 def untouched(model: nn.Module, x: Tensor) -> Iterator[None]:
     """Gradients on, whatever the caller's mode; the global generators and the modules' modes put back at the end."""
-    modes = [(part, part.training) for part in model.modules()]
+    before = modes(model)
     devices = [x.device] if x.device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
             yield
     finally:
-        for part, mode in modes:
+        for part, mode in before:
             part.training = mode

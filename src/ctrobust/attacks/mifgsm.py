@@ -31,7 +31,7 @@ class MIFGSM:
         loss: as for PGD.
         norm: "linf" or "l2", where the step is the accumulated gradient scaled to length step_size.
         eot: gradients averaged for each step, for models that draw at random.
-        targeted: y are the classes to reach; for losses ce, margin and dlr.
+        targeted: y are the classes to reach; for losses ce and margin.
         success: "any" stops an example at the first image that fools; "last" makes all steps.
         seed: of the draws that KL and SKL start from.
 

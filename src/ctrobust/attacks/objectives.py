@@ -12,7 +12,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid, softplus
 
 from ctrobust import losses
 from ctrobust.attacks.grammar import Value, closest, format_call, parse_call
@@ -30,10 +30,14 @@ def log_odds(logits: Tensor, y: Tensor) -> Tensor:
     return wrong_classes(logits, y).logsumexp(-1) - label_class(logits, y)
 
 
+def log_softplus(odds: Tensor) -> Tensor:
+    """Of log-odds, log CE."""
+    return torch.where(odds < -17, odds, softplus(odds.clamp(min=-17)).log())
+
+
 def log_sce(logits: Tensor, y: Tensor, gamma: float) -> Tensor:
     """Log SCE = gamma STD + log CE, (N,); log softplus(d) = d to the last bit where d < -17."""
-    odds = log_odds(logits, y)
-    log_ce = torch.where(odds < -17, odds, softplus(odds.clamp(min=-17)).log())
+    log_ce = log_softplus(log_odds(logits, y))
     return gamma * losses.std(logits, y) + log_ce if gamma else log_ce
 
 
@@ -46,12 +50,15 @@ class Objective:
         needs_clean: whether the clean logits are looked at.
         flat_at_clean: whether the gradient is zero at the clean image, so that an attack must start beside it.
         towards: (logits, y, target) -> (N,), the form that leads to one wrong class; None where there is none.
+        logs: of the objective, the log of the loss that it stands for and of that loss's slope; None where it is the
+            loss itself.
     """
 
     ascend: Loss
     needs_clean: bool
     flat_at_clean: bool
     towards: Loss | None = None
+    logs: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
 
     def value(self, logits: Tensor, y: Tensor, clean: Tensor, target: Tensor | None) -> Tensor:
         """The objective (N,), towards the target class where one is given."""
@@ -59,6 +66,45 @@ class Objective:
             return self.ascend(logits, y, clean)
         assert self.towards is not None
         return self.towards(logits, y, target)
+
+
+class Mean:
+    """Gradients and values of the mean loss over several passes.
+
+    The mean of a loss L(u) has the gradient of sum_i L'(u_i) u_i: each pass weighs as much as its loss is steep. The
+    weights are relative to the largest, so that none is lost where all are tiny; values are logs of the mean loss.
+
+    Attributes:
+        objective: what each pass gives.
+        turned: whether it gives minus the loss, because that is to fall.
+    """
+
+    def __init__(self, objective: Objective, *, turned: bool) -> None:
+        self.objective, self.turned = objective, turned
+        self.gradient: Tensor | None = None
+        self.steepest = self.logits = torch.empty(0)
+        self.values: list[Tensor] = []
+
+    def add(self, gradient: Tensor, values: Tensor, logits: Tensor) -> None:
+        """One more pass."""
+        raw = -values if self.turned else values
+        value, slope = (raw, torch.zeros_like(raw)) if self.objective.logs is None else self.objective.logs(raw)
+        self.values.append(value)
+        if self.gradient is None:
+            self.gradient, self.logits, self.steepest = gradient.clone(), logits.clone(), slope
+            return
+        top = torch.maximum(self.steepest, slope)
+        shape = -1, *[1] * (gradient.dim() - 1)
+        self.gradient.mul_((self.steepest - top).exp().view(shape)).add_(gradient * (slope - top).exp().view(shape))
+        self.logits += logits
+        self.steepest = top
+
+    def result(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradient, up to a positive factor for each example; the values; the mean logits."""
+        assert self.gradient is not None
+        values = torch.stack(self.values)
+        mean = values.mean(0) if self.objective.logs is None else values.logsumexp(0) - math.log(len(values))
+        return self.gradient / len(values), -mean if self.turned else mean, self.logits / len(values)
 
 
 @dataclass(frozen=True)
@@ -71,6 +117,7 @@ class _Entry:
         divergence: whether it compares with the clean output.
         classes: it needs at least so many.
         towards: (logits, y, target) -> (N,) and the classes that it needs; None where a target makes no sense.
+        logs: as an Objective has it.
     """
 
     make: Callable[..., Loss]
@@ -78,6 +125,17 @@ class _Entry:
     divergence: bool = False
     classes: int = 2
     towards: tuple[Loss, int] | None = None
+    logs: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
+
+
+def _of_odds(odds: Tensor) -> tuple[Tensor, Tensor]:
+    """CE = softplus(d), whose slope is sigmoid(d)."""
+    return log_softplus(odds), logsigmoid(odds)
+
+
+def _of_log(log: Tensor) -> tuple[Tensor, Tensor]:
+    """L = exp(u) is its own slope."""
+    return log, log
 
 
 def _towards_margin(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
@@ -115,11 +173,11 @@ def _margin() -> Loss:
 
 
 OBJECTIVES: dict[str, _Entry] = {
-    "ce": _Entry(_ce, {}, towards=(lambda z, _, t: -log_odds(z, t), 2)),
-    "sce": _Entry(_sce, {"gamma": 2.0}, classes=3),
+    "ce": _Entry(_ce, {}, towards=(lambda z, _, t: -log_odds(z, t), 2), logs=_of_odds),
+    "sce": _Entry(_sce, {"gamma": 2.0}, classes=3, logs=_of_log),
     "kl": _Entry(_kl, {}, divergence=True),
     "skl": _Entry(_skl, {"gamma": 2.0, "std_at": "adv"}, divergence=True, classes=3),
-    "std": _Entry(_std, {}, classes=3),
+    "std": _Entry(_std, {}, classes=3, logs=_of_log),
     "dlr": _Entry(_dlr, {}, classes=3, towards=(losses.dlr_targeted, 4)),
     "margin": _Entry(_margin, {}, towards=(_towards_margin, 2)),
 }
@@ -169,7 +227,7 @@ def objective(loss: str | Loss) -> Objective:
     name, parameters = _resolve(loss)
     entry = OBJECTIVES[name]
     towards = None if entry.towards is None else entry.towards[0]
-    return Objective(entry.make(**parameters), entry.divergence, entry.divergence, towards)
+    return Objective(entry.make(**parameters), entry.divergence, entry.divergence, towards, entry.logs)
 
 
 def directed(loss: str | Loss) -> bool:

@@ -34,7 +34,7 @@ class PGD:
         random_start: uniform in the ball; False starts at the image, which is BIM.
         restarts: from other random starts, on those who still stand.
         eot: gradients averaged for each step, for models that draw at random.
-        targeted: y are the classes to reach; for losses ce, margin and dlr.
+        targeted: y are the classes to reach; for losses ce and margin.
         success: "any" stops an example at the first image that fools, for evaluation; "last" makes all steps, for
             adversarial training and for tables made with torchattacks.
         seed: of the random start.

@@ -11,6 +11,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from ctrobust import draws
 from ctrobust.attacks.grey import GreyConvolution
+from ctrobust.attacks.guards import modes
 
 TOLERANCE = 1e-4
 """How far the copy's logits may be from the model's, relative to their size."""
@@ -67,7 +68,7 @@ def prepare(model: nn.Module, x: Tensor) -> nn.Module:
     The copy is kept as long as the model lives, and used again if the model's tensors were not written since; it is
     compared again each time.
     """
-    if isinstance(model, Prepared) or any(part.training for part in model.modules()):
+    if isinstance(model, Prepared) or any(mode for _, mode in modes(model)):
         return model
     devices = [x.device] if x.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
@@ -81,12 +82,11 @@ def prepare(model: nn.Module, x: Tensor) -> nn.Module:
         for candidate in (_made_before, _folded, _frozen):
             try:
                 quick = candidate(model)
-                same = _same(_outputs(quick, probes), expected)
+                if _same(_outputs(quick, probes), expected):
+                    _known[model] = _Made(_state(model), quick)
+                    return Prepared(model, quick)
             except Exception:  # noqa: S112 - whatever a user's module raises when copied or traced
                 continue
-            if same:
-                _known[model] = _Made(_state(model), quick)
-                return Prepared(model, quick)
     return model
 
 

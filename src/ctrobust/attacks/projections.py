@@ -11,6 +11,11 @@ NORMS: tuple[Norm, ...] = ("linf", "l2")
 TINY = 1e-12
 
 
+def least(dtype: torch.dtype, value: float = TINY) -> float:
+    """A small number to divide by, which the type has."""
+    return max(value, torch.finfo(dtype).tiny)
+
+
 def linf_bounds(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """The corners of the eps-ball cut by the box [0, 1]: clamping to them projects on the ball, then on the box."""
     return (x - eps).clamp_(min=0.0), (x + eps).clamp_(max=1.0)
@@ -30,7 +35,7 @@ def project(adv: Tensor, x: Tensor, eps: float, norm: Norm) -> Tensor:
     if norm == "linf":
         return adv.clamp_(*linf_bounds(x, eps))
     offset = adv.sub_(x)
-    offset.mul_((eps / l2_norm(offset).clamp_(min=TINY)).clamp_(max=1.0))
+    offset.mul_((eps / l2_norm(offset).clamp_(min=least(x.dtype))).clamp_(max=1.0))
     return offset.add_(x).clamp_(0.0, 1.0)
 
 
@@ -49,7 +54,7 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
         .clamp_(min=torch.finfo(gradient.dtype).tiny)
         .view(-1, *[1] * (gradient.dim() - 1))
     )
-    return gradient.div_(l2_norm(gradient).clamp_(min=TINY))
+    return gradient.div_(l2_norm(gradient).clamp_(min=least(gradient.dtype)))
 
 
 def distance(adv: Tensor, x: Tensor, norm: Norm) -> Tensor:

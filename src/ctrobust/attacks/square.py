@@ -46,7 +46,7 @@ class Square:
         p: share of the image that the first squares cover.
         rescale: whether the schedule of their size, made for 10,000 queries, is scaled to `queries`.
         restarts: with other draws, on those who still stand.
-        targeted: y are the classes to reach; for losses ce, margin and dlr.
+        targeted: y are the classes to reach; for losses ce and margin.
         loss: what must rise, as for PGD.
         seed: of all draws.
 

@@ -5,14 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks.guards import check_batch, check_logits
-from ctrobust.attacks.objectives import Objective
+from ctrobust.attacks.guards import check_batch, check_logits, clean_pass
+from ctrobust.attacks.objectives import Mean, Objective
 from ctrobust.attacks.prepared import Prepared
 from ctrobust.attacks.result import AttackResult
 from ctrobust.errors import InputError
 
 FEW = 0.6
 """Backward passes take half as long again as forward ones: below this share the few are run again on their own."""
+
+
+NO_GRADIENT = "the model's logits cannot be differentiated by the images: does it detach them, or is it under no_grad?"
 
 
 class Notebook:
@@ -80,8 +83,7 @@ class Victim:
         """The logits (N, C) of the clean images by the user's own model, one pass the first time."""
         if self._clean is None:
             self.forwards += 1
-            with torch.no_grad():
-                self._clean = check_logits(self.own(self.x), self.y)
+            self._clean = clean_pass(self.own, self.x, self.y)
         return self._clean
 
     @property
@@ -120,18 +122,19 @@ class Victim:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The gradient of the summed objectives with respect to the images alone, the objectives (n,), the logits.
 
-        With `eot` > 1 all three are means over so many passes, for models that draw at random.
+        With `eot` > 1 they are those of the mean loss over so many passes, for models that draw at random, and the
+        logits are their mean.
         """
         self.forwards[index] += eot
         self.backwards[index] += eot
-        total: list[Tensor] | None = None
+        mean = Mean(objective, turned=self.targeted or target is not None)
         for _ in range(eot):
             leaf, logits = self._begun(at, index)
-            found = [*self._ended(leaf, logits, index, objective, target), logits.detach()]
-            total = found if total is None else [old + new for old, new in zip(total, found, strict=True)]
-        assert total is not None
-        gradient, values, logits = total if eot == 1 else [part / eot for part in total]
-        return gradient, values, logits
+            gradient, values = self._ended(leaf, logits, index, objective, target)
+            if eot == 1:
+                return gradient, values, logits.detach()
+            mean.add(gradient, values, logits.detach())
+        return mean.result()
 
     def gradient_of_standing(
         self, at: Tensor, index: Tensor, objective: Objective, *, target: Tensor | None = None, eot: int = 1
@@ -166,7 +169,15 @@ class Victim:
     def _begun(self, at: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """A forward pass that can be differentiated: what with respect to, and the logits."""
         leaf = at.detach().requires_grad_()
-        return leaf, check_logits(self.model(leaf), self.y[index])
+        try:
+            logits = check_logits(self.model(leaf), self.y[index])
+        except RuntimeError as error:
+            if "in-place operation" not in str(error):
+                raise
+            raise InputError(f"the model changes its input in place: {error}") from None
+        if not logits.requires_grad:
+            raise InputError(NO_GRADIENT)
+        return leaf, logits
 
     def _ended(
         self, leaf: Tensor, logits: Tensor, index: Tensor, objective: Objective, target: Tensor | None
@@ -174,22 +185,27 @@ class Victim:
         """Its backward pass: the gradient and the objectives."""
         clean = self.clean[index] if objective.needs_clean else logits
         values = objective.value(logits, self.y[index], clean, target)
+        if values.shape != index.shape or not values.requires_grad:
+            raise InputError(
+                f"a loss gives one value for each example, ({len(index)},), that can be differentiated; got "
+                f"{tuple(values.shape)}{'' if values.requires_grad else ' without a gradient'}"
+            )
         values = -values if self.targeted else values
-        return _checked(torch.autograd.grad(values.sum(), leaf)[0]), values.detach()
+        return _checked(_gradient(values.sum(), leaf)), values.detach()
 
     def boundaries(self, at: Tensor, index: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """For each wrong class in turn how far its logit is above the right one's, (n,), and the gradient of that.
 
         One forward pass, and a backward pass for each of the C - 1 classes, beginning with the one after the right one.
         """
-        y, at = self.y[index], at.detach().requires_grad_()
-        logits = check_logits(self.model(at), y)
+        y = self.y[index]
+        at, logits = self._begun(at, index)
         self.forwards[index] += 1
         for shift in range(1, logits.shape[1]):
             other = (y + shift) % logits.shape[1]
             difference = (logits.gather(1, other[:, None]) - logits.gather(1, y[:, None]))[:, 0]
             last = shift + 1 == logits.shape[1]
-            (gradient,) = torch.autograd.grad(difference.sum(), at, retain_graph=not last)
+            gradient = _gradient(difference.sum(), at, again=not last)
             self.backwards[index] += 1
             yield difference.detach(), _checked(gradient)
 
@@ -213,7 +229,22 @@ class Victim:
         return AttackResult(self.found, self.fooled, self.forwards, self.backwards, left_out)
 
 
+def _gradient(value: Tensor, leaf: Tensor, *, again: bool = False) -> Tensor:
+    (gradient,) = torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True)
+    if gradient is None:
+        raise InputError(NO_GRADIENT)
+    return gradient
+
+
 def _checked(gradient: Tensor) -> Tensor:
+    """Refuse NaN; what is infinite counts as much as the example's largest finite entry. It may be written to."""
+    if 0 in gradient.stride():  # an expanded tensor, as a sum's gradient is
+        gradient = gradient.contiguous()
+    finite = gradient.isfinite()
+    if finite.all():
+        return gradient
     if gradient.isnan().any():
         raise InputError("the gradient with respect to the images is NaN: model or loss has none there")
-    return gradient
+    most = gradient.where(finite, 0).flatten(1).abs().amax(1)
+    most = torch.where(most > 0, most, 1.0).view(-1, *[1] * (gradient.dim() - 1))
+    return gradient.where(finite, gradient.sign() * most)

@@ -6,7 +6,7 @@
 Images are uint8: (N, H, W), or (N, H, W, C) or (N, C, H, W) with one or three channels. Where both of the last two fit,
 as for 3 x 3 pixels, the array is refused. Labels are integers from 0; without `classes` every label up to the largest
 must occur, and the names are the numbers. Images that are not split already are split by the hash of their contents,
-about one in five to test: equal images never come apart. Objects are never unpickled.
+about one in five to test: equal images of a class never come apart. Objects are never unpickled.
 """
 
 import hashlib

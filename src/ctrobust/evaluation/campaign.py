@@ -132,9 +132,9 @@ class Campaign:
         with untouched(model, x):
             victim = Victim(model, x, y, keys, clean.to(x.device), notebook=notebook)
             part.go(victim)
-        far = _inside(attack, victim.found, x)
-        with torch.no_grad():
-            logits = check_logits(victim.own(victim.found), y)
+            far = _inside(attack, victim.found, x)
+            with torch.no_grad():
+                logits = check_logits(victim.own(victim.found), y)
         right = logits.argmax(1) == y
         self.logits[index] = logits.cpu().to(self.logits.dtype)
         self.distance[index] = far.cpu().float()

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust.attacks import Attack, prepare
-from ctrobust.attacks.guards import check_batch, check_logits
+from ctrobust.attacks.guards import check_batch, clean_pass, modes, untouched
 from ctrobust.attacks.parts import WORTH_PREPARING
 from ctrobust.data import Dataset, to_float
 from ctrobust.errors import InputError
@@ -41,7 +41,7 @@ def evaluate(
     Raises:
         InputError: images outside [0, 1], labels outside the classes, a model that gives NaN or probabilities.
     """
-    if any(part.training for part in model.modules()):
+    if any(mode for _, mode in modes(model)):
         warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
     (evaluation,) = evaluate_each(model, data, [attack], limit=limit, chunk=chunk, watch=watch)
     return evaluation
@@ -80,7 +80,8 @@ def evaluate_each(
             campaign = Campaign(clean, examples.labels, keeper)
             if attack is not None:
                 ahead.begin()
-                campaign.run(quick, attack, examples.batch, clean, chunk, ahead.tell)
+                by = quick if attack.steps >= WORTH_PREPARING else model
+                campaign.run(by, attack, examples.batch, clean, chunk, ahead.tell)
             yield _assemble(examples.labels, clean, campaign)
 
 
@@ -127,11 +128,11 @@ class _Chunks:
     def clean_logits(self, model: nn.Module, watch: Watch) -> Tensor:
         """Of all images, (N, C)."""
         logits = []
-        for index in torch.split(torch.arange(len(self.labels)), self.size):
-            x, y, _ = self.batch(index)
-            with torch.no_grad():
-                logits.append(check_logits(model(x), y))
-            watch(float(index[-1]) + 1, float(len(self.labels)), "clean images")
+        with untouched(model, self.batch(torch.arange(1))[0]):
+            for index in torch.split(torch.arange(len(self.labels)), self.size):
+                x, y, _ = self.batch(index)
+                logits.append(clean_pass(model, x, y))
+                watch(float(index[-1]) + 1, float(len(self.labels)), "clean images")
         return torch.cat(logits)
 
 
@@ -161,7 +162,7 @@ def _examples(data: Examples, limit: int | None) -> tuple[Tensor, Tensor]:
         raise InputError(f"data is a Dataset or a pair of tensors (images, labels), got {type(data).__name__}")
     images, labels = data
     check_batch(images, labels, None)
-    return images[:limit].detach(), labels[:limit]
+    return images[:limit].detach(), labels[:limit].to(torch.int64)
 
 
 def _refuse_probabilities(logits: Tensor) -> None:
@@ -173,10 +174,10 @@ def _refuse_probabilities(logits: Tensor) -> None:
 @contextlib.contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Eval mode, and afterwards each module's own mode again."""
-    modes = [(part, part.training) for part in model.modules()]
+    before = modes(model)
     model.eval()
     try:
         yield
     finally:
-        for part, mode in modes:
+        for part, mode in before:
             part.training = mode

@@ -23,7 +23,7 @@ class Evaluation:
         probabilities: (N, C) float32, under attack.
         clean_prediction: (N,) int64, the class of the largest logit: probabilities of nearby logits round to a tie.
         prediction: (N,) int64, under attack.
-        distance: (N,) float32, the l-infinity distance of the attacked image.
+        distance: (N,) float32, how far the attacked image is, in the attack's norm.
         forwards: (N,) int64, forward passes the attack spent.
         backwards: (N,) int64.
         unconfirmed: (N,) bool, where the attack reported success and the model, asked again, was right after all: float

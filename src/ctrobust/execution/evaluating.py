@@ -1,5 +1,6 @@
 """Evaluations of a trained network, each done once: what is stored in its run directory is not done again."""
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from ctrobust import data as datasets
 from ctrobust.attacks import Attack, parse
 from ctrobust.attacks.parts import left_out
 from ctrobust.data import Dataset
-from ctrobust.errors import InputError
+from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation import Evaluation, evaluate_each
 from ctrobust.evaluation.measure import Watch
 from ctrobust.specs import EvaluationSpec
@@ -87,7 +88,12 @@ def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
 
 def evaluation_data(path: Path, name: str | None, root: Path | None, split: str = "test") -> Dataset:
     """The data that a network was trained for, or another with as many channels and classes."""
-    _, note = read_tensors(weights_file(path))
+    file = weights_file(path)
+    _, note = read_tensors(file)
+    if not note.keys() >= {"data", "in_channels", "num_classes"}:
+        raise RunError(
+            f"{file} holds no trained network; name a run directory, its model.safetensors or best.safetensors"
+        )
     found = datasets.load(name or note["data"], split, root)
     if (found.in_channels, found.num_classes) != (note["in_channels"], note["num_classes"]):
         raise InputError(
@@ -132,13 +138,17 @@ def evaluate_stored(
     keepers = [_Partial(kept) for kept in files if kept is None or not kept.exists()]
     fresh = evaluate_each(load(file), data, missing, limit=limit, chunk=chunk, watch=watch, keepers=keepers)
     begun = time.monotonic()
-    for text, attack, kept in zip(texts, attacks, files, strict=True):
-        if attack not in missing and kept is not None:
-            yield Attacked(text, Evaluation.from_arrays(read_arrays(kept)), kept, None)
-            continue
-        evaluation = next(fresh)
-        if kept is not None:
-            write_arrays(kept, evaluation.arrays())
-            _Partial(kept).remove()
-        yield Attacked(text, evaluation, kept, time.monotonic() - begun)
-        begun = time.monotonic()
+    with contextlib.ExitStack() as held:
+        for kept in dict.fromkeys(files):
+            if run is not None and kept is not None and not kept.exists():
+                held.enter_context(run.writing(kept))
+        for text, attack, kept in zip(texts, attacks, files, strict=True):
+            if attack not in missing and kept is not None:
+                yield Attacked(text, Evaluation.from_arrays(read_arrays(kept)), kept, None)
+                continue
+            evaluation = next(fresh)
+            if kept is not None:
+                write_arrays(kept, evaluation.arrays())
+                _Partial(kept).remove()
+            yield Attacked(text, evaluation, kept, time.monotonic() - begun)
+            begun = time.monotonic()

@@ -1,6 +1,7 @@
 """Files that are there whole or not at all, whenever the process dies."""
 
 import contextlib
+import glob
 import os
 import tempfile
 from pathlib import Path
@@ -29,9 +30,9 @@ def write_atomic(path: Path, content: bytes) -> None:
                 os.unlink(temporary)  # gone already when it was renamed
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of writes to `folder` that a dead process did not end."""
-    for path in folder.glob(".*.????????.tmp"):  # as mkstemp names them
+def remove_leftovers(folder: Path, of: str = "") -> None:
+    """Remove the temporary files of writes to `folder`, to names that begin with `of`, that a dead process left."""
+    for path in folder.glob(f".{glob.escape(of)}*.????????.tmp"):  # as mkstemp names them
         path.unlink(missing_ok=True)
 
 

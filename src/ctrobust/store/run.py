@@ -78,13 +78,30 @@ class RunDirectory:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / ".lock", blocking=False)
             with lock:
-                for folder in (self.path, self.checkpoint_file.parent, self.path / "outcomes"):
+                for folder in (self.path, self.checkpoint_file.parent):
                     remove_leftovers(folder)
                 yield
         except Timeout:
             raise RunError(f"{self.path} is in use by another process") from None
         except OSError as error:
             raise RunError(f"cannot use {self.path}: {error.strerror or error}") from error
+
+    @contextlib.contextmanager
+    def writing(self, outcomes: Path) -> Iterator[None]:
+        """Hold one attack's outcomes for this process; a second one that makes the same is refused."""
+        lock = FileLock(outcomes.with_name(f".{outcomes.stem}.lock"), blocking=False)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise RunError(f"another process is making {outcomes}") from None
+        except OSError as error:
+            raise RunError(f"cannot write to {outcomes.parent}: {error.strerror or error}") from None
+        try:
+            remove_leftovers(outcomes.parent, of=outcomes.stem)
+            yield
+        finally:
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
 
     def read_spec(self) -> TrainSpec:
         """What this run is."""
@@ -137,5 +154,7 @@ class RunDirectory:
         try:
             with self.metrics_file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
+                file.flush()
+                os.fsync(file.fileno())  # the checkpoint that follows says that the line is there
         except OSError as error:
             raise RunError(f"cannot write {self.metrics_file}: {error.strerror or error}") from error

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeVar
 
 import torch
@@ -15,6 +16,9 @@ from ctrobust.errors import InputError, RunError
 from ctrobust.specs import TrainSpec
 
 T = TypeVar("T")
+
+PATIENCE = timedelta(days=1)
+"""How long processes wait for the first one, which alone measures; the death of one ends the waiting at once."""
 
 PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed"}
 
@@ -41,13 +45,19 @@ class Devices:
         logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # its banner is not for our users
         strategy = "ddp" if self.strategy == "auto" and spec.world_size > 1 else self.strategy
         start = {"ddp": "popen", "ddp_spawn": "spawn"}.get(strategy)
-        return Fabric(
-            accelerator=self.accelerator,
-            strategy=DDPStrategy(start_method=start, broadcast_buffers=False) if start else strategy,  # type: ignore[arg-type]
-            devices=spec.world_size // self.nodes,
-            num_nodes=self.nodes,
-            precision=PRECISIONS[spec.precision],  # type: ignore[arg-type]
-        )
+        many = DDPStrategy(start_method=start, timeout=PATIENCE, broadcast_buffers=False) if start else strategy  # type: ignore[arg-type]
+        try:
+            return Fabric(
+                accelerator=self.accelerator,
+                strategy=many,
+                devices=spec.world_size // self.nodes,
+                num_nodes=self.nodes,
+                precision=PRECISIONS[spec.precision],  # type: ignore[arg-type]
+            )
+        except (RuntimeError, ValueError) as error:
+            raise InputError(
+                f"cannot compute on accelerator {self.accelerator}, strategy {self.strategy}: {error}"
+            ) from None
 
 
 def launch(fabric: Fabric, work: Callable[..., T], *args: object) -> T:

@@ -112,10 +112,11 @@ def _train(
                 run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe, state.copies
             )
             then = state.progress.data
-            if then is not None and then != now:
+            if then != now:
                 raise RunError(
                     f"{spec.data} has other training images or labels than when {run.path} began "
-                    f"({now}, then {then}): bring those back, or begin anew with another --out"
+                    f"({now or 'the published ones'}, then {then or 'the published ones'}): bring those back, "
+                    "or begin anew with another --out"
                 )
         if main:
             run.keep_metrics(up_to_epoch=state.progress.epoch)
@@ -141,7 +142,7 @@ def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
         raise RunError(f"{run.path} holds another run: there and as asked, {differences(stored, spec)}")
     if not resume:
         raise RunError(f"{run.path} holds this run already: add --resume to go on with it, or choose another --out")
-    return not run.record_file.exists()
+    return not (run.record_file.exists() and run.model_file.exists())
 
 
 class _Epoch:
@@ -167,6 +168,8 @@ class _Epoch:
                 self.save()
             if stop:
                 raise Interrupted(f"stopped at step {progress.step}; the state is saved in {self.run.path}")
+        if state.held is not None:
+            self.save()  # to measure may take long
         state.recipe.end_epoch()
         self.end()
 

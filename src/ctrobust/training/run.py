@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,7 +182,7 @@ class Run:
         keys = fabric.to_device(part)
         self.ranks.share_buffers(self.model)
         tell(self.model, seed=spec.seed, step=progress.step, keys=keys, progress=progress.step / self.steps)
-        for loss in self.recipe(self.wrapped, x, y, keys):
+        for loss in _losses(self.recipe(self.wrapped, x, y, keys), len(part)):
             for group in self.optimizer.param_groups:
                 group["lr"] = self.rate(progress.step)
             self.optimizer.zero_grad(set_to_none=True)
@@ -191,3 +192,16 @@ class Run:
                 self.average.follow(self.model, progress.step)
             progress.step += 1
         return loss.detach() * len(part)
+
+
+def _losses(losses: Iterator[torch.Tensor], count: int) -> Iterator[torch.Tensor]:
+    """The losses of a batch of `count` examples; that BatchNorm refuses so few is the choice of their number."""
+    try:
+        yield from losses
+    except ValueError as error:
+        if "more than 1 value per channel" not in str(error):
+            raise
+        raise InputError(
+            f"BatchNorm cannot normalize a batch of {count} images that shrink to one pixel; "
+            "choose another batch size or limit"
+        ) from None

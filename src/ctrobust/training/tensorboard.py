@@ -1,5 +1,6 @@
 """TensorBoard as a watcher, where it is installed: pip install 'ctrobust[tensorboard]'."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,17 @@ from ctrobust.training.loop import Watcher
 class _TensorBoard:
     """Tells another watcher, and writes the metrics of each epoch."""
 
-    def __init__(self, inner: Watcher, writer: Any) -> None:
-        self.inner, self.writer = inner, writer
+    def __init__(self, inner: Watcher, make: Callable[[], Any]) -> None:
+        self.inner, self.make = inner, make
+        self.writer: Any = None
 
     def step(self, done: int, total: int, epoch: int, loss: float) -> None:
         """Pass on."""
         self.inner.step(done, total, epoch, loss)
 
     def epoch(self, metrics: dict[str, Any]) -> None:
-        """Write the epoch's scalars."""
+        """Write the epoch's scalars; there is nothing before the first of them."""
+        self.writer = self.writer or self.make()
         for name, value in metrics.items():
             if name not in ("epoch", "step"):
                 self.writer.add_scalar(name, float(value), global_step=metrics["step"])
@@ -32,4 +35,4 @@ def with_tensorboard(inner: Watcher, folder: Path) -> Watcher:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise InputError("TensorBoard is not installed: pip install 'ctrobust[tensorboard]'") from None
-    return _TensorBoard(inner, SummaryWriter(str(folder)))
+    return _TensorBoard(inner, lambda: SummaryWriter(str(folder)))
