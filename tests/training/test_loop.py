@@ -282,9 +282,8 @@ def test_metrics_are_on_the_disk_before_the_checkpoint_that_counts_on_them(
 
 def test_a_batch_too_small_for_batchnorm_is_refused(run: RunDirectory, tmp_path: Path) -> None:
     file, chance = tmp_path / "small.npz", np.random.default_rng(0)
-    labels = np.arange(33) % 3
-    both = {"images_train": chance.integers(0, 256, (33, 8, 8), np.uint8), "labels_train": labels}
-    np.savez(file, images_test=both["images_train"], labels_test=labels, **both)
+    images, labels = chance.integers(0, 256, (33, 8, 8), np.uint8), np.arange(33) % 3
+    np.savez(file, images_train=images, labels_train=labels, images_test=images, labels_test=labels)
     spec = {"data": f"npz:{file}", "model": {"name": "resnet18", "width": 8}, "batch_size": 16, "epochs": 1}
     with pytest.raises(InputError, match="BatchNorm cannot normalize a batch of 1 images that shrink to one pixel"):
         train(train_spec(spec), run)
