@@ -440,7 +440,7 @@ def test_what_is_kept_is_not_changed_later(network: nn.Sequential, digits: tuple
     [(lambda: Square(2.0), "eps is for images"), (lambda: Square(0.1, queries=0), "queries is a whole number"),
      (lambda: Square(0.1, restarts=0), "restarts is a whole number"), (lambda: Square(0.1, p=1.5), "p is between 0"),
      (lambda: parse("square:eps=1,norm=l1"), "norm is one of"), (lambda: Square(0.1, loss="x"), "unknown loss 'x'"),
-     (lambda: Square(0.1, loss="std", targeted=True), "a targeted attack ascends"),
+     (lambda: Square(0.1, loss="std", targeted=True), "an attack towards given classes ascends"),
      (lambda: parse("square:queries=5"), "'square' needs eps")],
 )  # fmt: skip
 def test_impossible_values(make: Callable[[], object], message: str) -> None:
