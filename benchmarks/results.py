@@ -3,7 +3,7 @@
     python benchmarks/results.py train    --data-root DIR    hours; each run resumes where it was stopped
     python benchmarks/results.py evaluate --data-root DIR    attacks every finished run; resumable
     python benchmarks/results.py collect                     copies what is finished to results/
-    python benchmarks/results.py table                       prints the tables of docs/results.md from results/
+    python benchmarks/results.py table    --data-root DIR    prints the tables of docs/results.md from results/
 
 Runs go to runs/results (--runs), --jobs at a time with one thread each, which uses two cores best.
 """
@@ -108,28 +108,31 @@ class Result:
     outcomes: dict[str, Evaluation]
 
     @classmethod
-    def read(cls, name: str) -> "Result | None":
+    def read(cls, name: str, root: Path | None) -> "Result | None":
         run = RunDirectory(RESULTS / name)
         if not run.record_file.exists():
             return None
+        record = json.loads(run.record_file.read_text())
         metrics = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
         weights = hashlib.sha256(run.model_file.read_bytes()).hexdigest()[:16]
         common = {"data": run.read_spec().data, "chunk": CHUNK, "weights": weights}
+        if not record["data"]["verified"]:
+            common["contents"] = data.load(run.read_spec().data, "test", root).digest()
         outcomes = {}
         for text, limit in ATTACKS.items():
             attack = str(execution.expand([text], [])[0])
             file = run.outcomes_file(EvaluationSpec.model_validate({**common, "limit": limit, "attack": attack}))
             if file.exists():
                 outcomes[text] = Evaluation.from_arrays(read_arrays(file))
-        return cls(json.loads(run.record_file.read_text()), metrics, outcomes)
+        return cls(record, metrics, outcomes)
 
 
 def cell(value: float, low: float, high: float) -> str:
     return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def table() -> None:
-    results = {name: found for name in RUNS if (found := Result.read(name)) is not None}
+def table(root: Path | None) -> None:
+    results = {name: found for name in RUNS if (found := Result.read(name, root)) is not None}
     for family in ("cifar", "fashion"):
         print(f"| run | natural, 10,000 | {' | '.join(COLUMNS)} |")
         print("|---" * (2 + len(COLUMNS)) + "|")
@@ -185,7 +188,7 @@ def main() -> None:
     if options.what == "collect":
         collect(options.runs)
     elif options.what == "table":
-        table()
+        table(options.data_root)
     else:
         names = options.only or (list(RUNS) if options.what == "train" else finished(options.runs))
         work = train_one if options.what == "train" else evaluate_one
