@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust.attacks.guards import check_batch, check_logits, clean_pass
-from ctrobust.attacks.objectives import Mean, Objective
+from ctrobust.attacks.objectives import Objective
+from ctrobust.attacks.passes import Mean
 from ctrobust.attacks.prepared import Prepared
 from ctrobust.attacks.result import AttackResult
 from ctrobust.errors import InputError
