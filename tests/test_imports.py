@@ -33,6 +33,7 @@ ARROWS: dict[str, set[str]] = {
     },
     "display": set(),
     "cli": {"display", "specs", "data", "execution", "training", "store"},
+    "__main__": {"cli"},
     "__init__": set(),
 }  # fmt: skip
 """Room -> the rooms that it may import."""

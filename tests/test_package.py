@@ -66,7 +66,7 @@ def test_the_installed_package_is_typed_and_of_one_version() -> None:
     assert installed.version == ct.__version__
     assert re.fullmatch(r"\d+\.\d+\.\d+", ct.__version__)
     (script,) = [entry for entry in installed.entry_points if entry.group == "console_scripts"]
-    assert (script.name, script.value) == ("ctrobust", "ctrobust.cli:main")
+    assert (script.name, script.value) == ("ctrobust", "ctrobust.__main__:main")
 
 
 def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:

@@ -72,9 +72,9 @@ def test_arguments() -> None:
         ("a", "expected key=value, got 'a'"),
         ("a=", "expected key=value, got 'a='"),
         ("=1", "expected key=value, got '=1'"),
-        ("a=1,", "expected key=value, got ''"),
-        (",a=1", "expected key=value, got ''"),
-        ("a=1,b", "expected key=value, got 'b'"),
+        ("a=1,", "expected key=value, got '' in 'a=1,'"),
+        (",a=1", "expected key=value, got '' in ',a=1'"),
+        ("a=1,b", "expected key=value, got 'b' in 'a=1,b'"),
         ("a=1,b=2, a=3", "'a' is given twice"),
     ],
 )

@@ -275,7 +275,7 @@ def test_canonical(text: str, expected: str) -> None:
         ("sce(gamma)", "expected key=value, got 'gamma'"),
         ("sce(gamma=)", "expected key=value, got 'gamma='"),
         ("sce(=5)", "expected key=value, got '=5'"),
-        ("sce(gamma=1,)", "expected key=value, got ''"),
+        ("sce(gamma=1,)", "expected key=value, got '' in 'gamma=1,'"),
         ("sce(gamma=1,gamma=2)", "'gamma' is given twice"),
         ("sce(gamma=-1)", "loss 'sce': gamma is .*at least 0, got -1.0"),
         ("skl(gamma=-1)", "loss 'skl': gamma is .*at least 0, got -1.0"),

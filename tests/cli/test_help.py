@@ -1,5 +1,7 @@
 """Version, help, typos, tracebacks and colours: what answers before any work is done."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +13,18 @@ from tests.cli.command import COLOURS, Inside, Terminal, ctrobust
 
 def test_version(tmp_path: Path, environment: dict[str, str]) -> None:
     assert ctrobust("--version", tmp_path, environment) == (0, f"ctrobust {__version__}\n", "")
+
+
+def test_the_module_is_the_command(tmp_path: Path, environment: dict[str, str]) -> None:
+    words = [sys.executable, "-m", "ctrobust", "--version"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"ctrobust {__version__}\n", "")
+
+
+def test_interrupted_while_it_loads(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt")  # the first that the command line imports
+    done = ctrobust("demo", tmp_path, {**environment, "PYTHONPATH": str(tmp_path)})
+    assert done == (130, "", "")
 
 
 def test_help_names_commands_and_exit_codes(tmp_path: Path, environment: dict[str, str]) -> None:

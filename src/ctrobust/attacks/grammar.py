@@ -66,7 +66,8 @@ def split_arguments(text: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         key, value = key.strip(), value.strip()
         if not equals or not key or not value:
-            raise InputError(f"expected key=value, got {part.strip()!r}")
+            where = f" in {text!r}" if len(parts) > 1 else ""
+            raise InputError(f"expected key=value, got {part.strip()!r}{where}")
         if key in arguments:
             raise InputError(f"{key!r} is given twice")
         arguments[key] = value
@@ -104,6 +105,9 @@ def parse_attack(text: str, registry: Mapping[str, tuple[Any, Mapping[str, Value
     """`name:key=value,...` as an attack of the registry, whose entries are a class and the fields that a name sets."""
     name, _, rest = text.strip().partition(":")
     if name not in registry:
+        word = re.split("[^a-z0-9-]", name)[0]
+        if word in registry:
+            raise InputError(f"expected {word}:key=value,..., got {text!r}")
         raise InputError(f"unknown attack {name!r}; {closest(name, list(registry))}")
     kind, preset = registry[name]
     fields = {field.name: field for field in dataclasses.fields(kind)}
