@@ -44,13 +44,13 @@ RUNS: dict[str, dict[str, Any]] = {
     "fashion-mdl": {**_FASHION, "method": "mdl", "recipe": {"eta": 90.0}},
 }
 
-WHITE_BOX = ("fgsm", "pgd", "mifgsm", "pgd-sce", "s-pgd", "apgd", "s-apgd")
+WHITE_BOX = ("fgsm", "pgd", "mifgsm", "pgd-sce", "cw-pgd", "s-pgd", "apgd", "s-apgd")
 ATTACKS = {f"{name}:eps=8/255": 1000 for name in WHITE_BOX} | {"autoattack:eps=8/255": 200}
 """Attack -> how many of the first test images."""
 
 CHUNK = 250
 
-COLUMNS = ("FGSM", "PGD-20", "MI-FGSM", "PGD-SCE", "S-PGD-20", "APGD-CE", "S-APGD", "AutoAttack")
+COLUMNS = ("FGSM", "PGD-20", "MI-FGSM", "PGD-SCE", "PGD-margin", "S-PGD-20", "APGD-CE", "S-APGD", "AutoAttack")
 
 PAIRS = [
     ("cifar-fast-g0", "cifar-fast-g2"),

@@ -270,6 +270,7 @@ def test_too_few_classes() -> None:
         assert result.backwards.tolist() == [4 * (C - 1)] * 3
 
 
+@pytest.mark.filterwarnings("ignore:the model is in training mode")
 def test_eot_averages_over_a_model_that_draws(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:10], digits[1][:10]
     model = nn.Sequential(nn.Dropout(0.2), *network)

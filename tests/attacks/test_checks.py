@@ -1,8 +1,11 @@
 """Impossible values are refused when an attack is made, not when it is run."""
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from ctrobust.attacks import FGSM, MIFGSM, PGD
 from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_loss, check_share
@@ -104,3 +107,17 @@ def test_only_some_losses_lead_to_a_class() -> None:
             make(0.1, loss=max, targeted=True)
         with pytest.raises(InputError, match="unknown loss 'hinge'; known: ce, "):
             make(0.1, loss="hinge", targeted=True)
+
+
+@pytest.mark.parametrize("eps", ["8/255", None, [0.1], torch.tensor([0.1])])
+def test_a_radius_is_a_number(eps: Any) -> None:
+    for norm in ("linf", "l2"):
+        with pytest.raises(InputError, match="eps is a number, got "):
+            PGD(eps, norm=norm)
+    assert PGD(float(np.float32(0.1))) == PGD(np.float32(0.1))  # type: ignore[arg-type] # a number all the same
+
+
+@pytest.mark.parametrize("loss", [None, 5, ["ce"]])
+def test_a_loss_is_a_name_or_a_function(loss: Any) -> None:
+    with pytest.raises(InputError, match=r"a loss is a name or a function of \(logits, y, clean_logits\), got "):
+        PGD(0.1, loss=loss)

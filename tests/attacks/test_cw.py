@@ -234,7 +234,7 @@ def test_black_and_white_images(norm: Norm, dtype: torch.dtype) -> None:
 def test_a_model_without_gradient_ends(norm: Norm) -> None:
     class Still(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return torch.tensor([1.0, 0.0, 0.0]) + 0 * x.flatten(1)[:, :3]
+            return torch.tensor([2.0, 0.0, 0.0]) + 0 * x.flatten(1)[:, :3]
 
     x = torch.full((2, 1, 2, 2), 0.3)
     result = CW(0.2, norm=norm, steps=20).run(Still(), x, torch.zeros(2, dtype=torch.int64))

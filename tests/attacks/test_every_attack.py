@@ -48,6 +48,7 @@ ROWS = {
     "s-pgd": "steps=3",
     "pgd-sce": "steps=3",
     "apgd": "steps=5",
+    "apgd-ce": "steps=5",
     "apgd-t": "steps=5",
     "apgd-dlr": "steps=5",
     "s-apgd": "steps=5",
@@ -212,6 +213,7 @@ def kept(model: nn.Module, *tensors: Tensor) -> Iterator[None]:
 @every_attack
 @every_loss
 @pytest.mark.parametrize("success", ["any", "last"])
+@pytest.mark.filterwarnings("ignore:the model is in training mode")
 def test_leaves_everything_as_it_was(make: Callable[..., Attack], loss: str | Loss, success: str) -> None:
     x, y = batch()
     model = nn.Sequential(nn.Dropout(0.5), *small(torch.float64), nn.Dropout(0.1).eval())
@@ -232,6 +234,7 @@ def test_leaves_everything_as_it_was(make: Callable[..., Attack], loss: str | Lo
 
 @every_name
 @pytest.mark.parametrize("training", [False, True])
+@pytest.mark.filterwarnings("ignore:the model is in training mode")
 def test_every_name_leaves_everything_as_it_was(name: str, training: bool) -> None:
     x, y = batch()
     model = nn.Sequential(*small(torch.float64), nn.Dropout(0.3)).train(training)
@@ -305,6 +308,7 @@ class Failing(nn.Module):
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt("broken"), None])
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("random_start", [True, False])
+@pytest.mark.filterwarnings("ignore:the model is in training mode")
 def test_leaves_everything_as_it_was_when_the_model_fails(
     error: BaseException | None, training: bool, random_start: bool
 ) -> None:

@@ -99,7 +99,7 @@ def test_a_call_is_read_back(arguments: dict[str, float | str]) -> None:
     assert parse_call(format_call("name", arguments)) == ("name", arguments)
 
 
-@pytest.mark.parametrize("text", ["", "f(", "f)", "f(a=1", "f a=1)", "1f", "F", "f(a=1)g"])
+@pytest.mark.parametrize("text", ["", "f(", "f)", "f(a=1", "f a=1)", "1f", "f(a=1)g"])
 def test_no_call(text: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_call(text)

@@ -1,12 +1,14 @@
 """Inputs that do not fit are refused in words, before the model is run where possible."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks import FGSM, MIFGSM, PGD, Attack
+from ctrobust import regularizers
+from ctrobust.attacks import APGD, FGSM, MIFGSM, PGD, Attack, Square
 from ctrobust.attacks.guards import check_batch, check_logits, untouched
 from ctrobust.errors import InputError
 
@@ -35,16 +37,17 @@ def with_pixel(value: float) -> Tensor:
     return x
 
 
+CLAMP = "clamp what rounding left, and normalize inside the model"
 IMAGES: list[tuple[Tensor, str]] = [
     (X.to(torch.uint8), "images are floating point in [0, 1], got torch.uint8; divide uint8 images by 255"),
     (X.long(), "images are floating point in [0, 1], got torch.int64; divide uint8 images by 255"),
     (X[:0], "images have shape (N, ...) with N >= 1, got (0, 1, 2, 2)"),
     (X[:, 0, 0, 0], "images have shape (N, ...) with N >= 1, got (3,)"),
-    (255 * X, "images are in [0, 1], got values from 127.5 to 127.5; normalize inside the model"),
-    (with_pixel(1.001), "images are in [0, 1], got values from 0.5 to 1.001; normalize inside the model"),
-    (with_pixel(-0.001), "images are in [0, 1], got values from -0.001 to 0.5; normalize inside the model"),
-    (with_pixel(float("nan")), "images are in [0, 1], got values from nan to nan; normalize inside the model"),
-    (with_pixel(float("inf")), "images are in [0, 1], got values from 0.5 to inf; normalize inside the model"),
+    (255 * X, "images are in [0, 1], got values from 127.5 to 127.5; divide by 255"),
+    (with_pixel(1.0000001), f"images are in [0, 1], got values from 0.5 to 1.00000012; {CLAMP}"),
+    (with_pixel(-0.001), f"images are in [0, 1], got values from -0.00100000005 to 0.5; {CLAMP}"),
+    (with_pixel(float("nan")), "images are in [0, 1], got values from nan to nan; NaN and infinity are no pixels"),
+    (with_pixel(float("inf")), "images are in [0, 1], got values from 0.5 to inf; NaN and infinity are no pixels"),
 ]
 LABELS: list[tuple[Tensor, str]] = [
     (Y[:2], "labels are integers of shape (3,), got torch.int64 of shape (2,)"),
@@ -120,6 +123,48 @@ def test_one_bad_logit_is_enough() -> None:
         logits[2, 3] = bad
         with pytest.raises(InputError, match="not all finite"):
             check_logits(logits, Y)
+
+
+@every_attack
+def test_other_things_than_tensors_and_modules(attack: Attack) -> None:
+    model = Gives(lambda x: x.flatten(1)).eval()
+    calls: tuple[Any, ...] = (attack, attack.run)
+    for call in calls:
+        with pytest.raises(InputError, match="images are a torch tensor, got ndarray"):
+            call(model, X.numpy(), Y)
+        with pytest.raises(InputError, match="labels are a torch tensor, got list"):
+            call(model, X, [0, 1, 2])
+        with pytest.raises(InputError, match=r"a model is a torch.nn.Module, got function; wrap a function in one"):
+            call(lambda x: x.flatten(1), X, Y)
+
+
+@pytest.mark.parametrize("noise", [nn.Dropout(), nn.Dropout2d(), nn.BatchNorm2d(1), regularizers.Dropout(0.5)])
+@every_attack
+def test_a_model_in_training_mode_is_warned_of(attack: Attack, noise: nn.Module) -> None:
+    model = nn.Sequential(noise, nn.Flatten())
+    calls: tuple[Callable[[nn.Module, Tensor, Tensor], object], ...] = (attack, attack.run)
+    for call in calls:
+        name = type(noise).__name__
+        with pytest.warns(UserWarning, match=f"in training mode, where {name} computes otherwise") as caught:
+            call(model, X, Y)
+        assert [warning.filename for warning in caught] == [__file__]
+        call(model.eval(), X, Y)
+        call(nn.Sequential(nn.Flatten()), X, Y)
+        model.train()
+
+
+@pytest.mark.parametrize("attack", [FGSM(0.1), PGD(0.1, success="last"), APGD(0.1, steps=3), Square(0.1, queries=5)])
+def test_probabilities_are_warned_of(attack: Attack) -> None:
+    x = torch.rand(8, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    y = torch.zeros(8, dtype=torch.int64)
+    model = nn.Flatten().eval()
+    with pytest.warns(
+        UserWarning, match="gives probabilities: .* Remove its softmax. Attacks are weaker on it"
+    ) as caught:
+        attack.run(nn.Sequential(model, nn.Softmax(1)).eval(), x, y)
+    assert len(caught) == 1
+    attack.run(model, x, y)
+    attack.run(nn.Sequential(model, nn.LogSoftmax(1)).eval(), x, y)
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("broken")])

@@ -22,6 +22,7 @@ SMALL = {
     "cw-pgd": "eps=0.05,steps=4",
     "cw-l2": "eps=0.5,steps=4,searches=3,lr=0.1",
     "apgd": "eps=0.05,steps=8",
+    "apgd-ce": "eps=0.05,steps=8",
     "apgd-t": "eps=0.05,steps=3",
     "apgd-dlr": "eps=0.05,steps=8,restarts=2",
     "s-apgd": "eps=0.05,steps=8",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from ctrobust.attacks import APGD, FAB, FGSM, MIFGSM, PGD, Attack, AutoAttack, Square
 from ctrobust.attacks.objectives import objective
@@ -118,6 +119,23 @@ def test_a_loss_that_is_not_one_value_an_example_is_refused(loss: Any, got: str)
         with pytest.raises(
             InputError, match=re.escape(f"one value for each example, (40,), that can be differentiated; got {got}")
         ):
+            attack.run(model, x, y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "told"),
+    [
+        (lambda z, y: z[y], "this one failed with TypeError: <lambda>() takes 2 positional arguments but 3 were given"),
+        (cross_entropy, "this one failed with RuntimeError: weight tensor should be defined either for all"),
+        (lambda *_: 5.0, "this one gave 5.0"),
+    ],
+)
+def test_a_loss_that_fails_is_told_how_it_is_called(loss: Any, told: str) -> None:
+    model = Before(plain).eval()
+    x, y = batch(model)
+    expected = f"a loss is called with (logits, y, clean_logits) and gives one value for each example, (N,); {told}"
+    for attack in (PGD(0.1, loss=loss), APGD(0.1, loss=loss)):
+        with pytest.raises(InputError, match=re.escape(expected)):
             attack.run(model, x, y)
 
 

@@ -287,6 +287,7 @@ def test_averaging_overcomes_noise_in_the_gradient() -> None:
     assert reached[300] > 0.97 * most
 
 
+@pytest.mark.filterwarnings("ignore:the model is in training mode")
 def test_a_random_model_is_attacked_as_it_is(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:60], digits[1][:60]
     model = nn.Sequential(nn.Dropout(0.3), network)

@@ -22,7 +22,7 @@ def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
     [
         ("attacks", ["fgsm", "pgd", "s-pgd", "pgd-sce"]),
         ("models", ["mnistnet", "vgg16", "resnet18", "resnet50"]),
-        ("losses", ["cross-entropy", "std", "mdl", "skl"]),
+        ("losses", ["ce", "std", "focal", "skl"]),
         ("methods", ["dropout", "mdl", "online-label-smoothing+mdl"]),
         ("recipes", ["natural"]),
         ("regularizers", ["dropout", "dropconnect", "dropblock", "disout"]),

@@ -143,3 +143,18 @@ def test_unknown_layers_are_refused_and_the_known_ones_named(name: str) -> None:
 def test_a_network_that_does_more_after_the_head_is_refused(module: nn.Module, head: str) -> None:
     with pytest.raises(InputError, match=rf"the network does more after '{head}' than that layer does"):
         split(module, head, example=X)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_in_the_modules_own_precision(dtype: torch.dtype) -> None:
+    module = plain().to(dtype).eval()
+    x = X.to(dtype)
+    model = split(module, "3", example=x, mean=[0.25], std=[0.5], noise=Dropout(0.5))
+    assert model(x).dtype == dtype
+    torch.testing.assert_close(model(x), module((x - 0.25) / 0.5))
+
+
+@pytest.mark.parametrize("example", [X[0], (255 * X).to(torch.uint8)])
+def test_an_example_is_a_batch_of_float_images(example: Tensor) -> None:
+    with pytest.raises(InputError, match=r"example is images \(N, C, H, W\) in \[0, 1\], got torch"):
+        split(plain(), "3", example=example)

@@ -214,3 +214,8 @@ def test_the_parts_lie_where_the_design_says() -> None:
     assert [str(file.relative_to(run.path)) for file in files] == [
         "spec.json", "metrics.jsonl", "checkpoint/last.safetensors", "model.safetensors", "record.json",
     ]  # fmt: skip
+
+
+def test_its_place_may_be_text(tmp_path: Path) -> None:
+    assert RunDirectory(str(tmp_path)) == RunDirectory(tmp_path)  # type: ignore[arg-type]
+    assert RunDirectory(str(tmp_path)).spec_file == tmp_path / "spec.json"  # type: ignore[arg-type]

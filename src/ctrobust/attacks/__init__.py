@@ -24,6 +24,7 @@ ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
     "cw-pgd": (CW, {"form": "pgd"}),
     "cw-l2": (CW, {"norm": "l2"}),
     "apgd": (APGD, {}),
+    "apgd-ce": (APGD, {"loss": "ce"}),
     "apgd-t": (APGD, {"loss": "dlr", "targets": 9}),
     "apgd-dlr": (APGD, {"loss": "dlr"}),
     "s-apgd": (APGD, {"loss": "std"}),
@@ -37,6 +38,9 @@ ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
 }
 """Name -> class and the fields that the name sets."""
 
+REVISION = 0
+"""To be raised by one when an attack gives other outcomes than before: stored ones are then made again."""
+
 LOSSES: tuple[str, ...] = tuple(OBJECTIVES)
 """Names of the losses that attacks ascend."""
 
@@ -49,6 +53,7 @@ __all__ = [
     "LOSSES",
     "MIFGSM",
     "PGD",
+    "REVISION",
     "Attack",
     "AttackResult",
     "AutoAttack",

@@ -11,7 +11,7 @@ from ctrobust.errors import InputError
 
 Value = float | str
 
-_CALL = re.compile(r"\s*([a-z][a-z0-9-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_CALL = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?[0-9.][0-9.eE+-]*(?:/[0-9]+)?")
 
 

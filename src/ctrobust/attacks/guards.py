@@ -1,16 +1,23 @@
 """What every attack checks of its inputs, and what it leaves as it found it."""
 
 import contextlib
+import math
+import warnings
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.dropout import _DropoutNd
 
 from ctrobust.errors import InputError
 
 
 def check_batch(x: Tensor, y: Tensor, keys: Tensor | None) -> Tensor:
     """Refuse what is no batch of images in [0, 1] with labels; give the keys, 0..N-1 by default."""
+    for what, given in (("images", x), ("labels", y)):
+        if not isinstance(given, Tensor):
+            raise InputError(f"{what} are a torch tensor, got {type(given).__name__}")
     if not x.is_floating_point():
         raise InputError(f"images are floating point in [0, 1], got {x.dtype}; divide uint8 images by 255")
     if x.dim() < 2 or len(x) == 0:
@@ -19,12 +26,32 @@ def check_batch(x: Tensor, y: Tensor, keys: Tensor | None) -> Tensor:
         raise InputError(f"labels are integers of shape ({len(x)},), got {y.dtype} of shape {tuple(y.shape)}")
     low, high = (value.item() for value in x.aminmax())
     if not (low >= 0.0 and high <= 1.0):
-        raise InputError(f"images are in [0, 1], got values from {low:.4g} to {high:.4g}; normalize inside the model")
+        raise InputError(f"images are in [0, 1], got values from {low:.9g} to {high:.9g}; {_advice(low, high)}")
     if keys is None:
         return torch.arange(len(x), device=x.device)
     if keys.shape != y.shape or keys.dtype != torch.int64:
         raise InputError(f"keys are int64 of shape ({len(x)},), got {keys.dtype} of shape {tuple(keys.shape)}")
     return keys.to(x.device)
+
+
+def _advice(low: float, high: float) -> str:
+    """What to do about values outside [0, 1]."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return "NaN and infinity are no pixels"
+    if low >= 0 and high > 2:
+        return "divide by 255"
+    return "clamp what rounding left, and normalize inside the model"
+
+
+def check_model(model: object) -> None:
+    """Refuse what is no module."""
+    if not isinstance(model, nn.Module):
+        raise InputError(f"a model is a torch.nn.Module, got {type(model).__name__}; wrap a function in one")
+
+
+def probabilities(logits: Tensor) -> bool:
+    """Whether these are no logits but probabilities: a softmax flattens the losses' gradients and masks them."""
+    return bool(logits.min() >= 0 and (logits.sum(1) - 1).abs().max() < 1e-3)
 
 
 def check_logits(logits: Tensor, y: Tensor) -> Tensor:
@@ -53,6 +80,22 @@ def clean_pass(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 def modes(model: nn.Module) -> list[tuple[nn.Module, bool]]:
     """Each module's mode; a frozen script has none."""
     return [(part, part.training) for part in model.modules() if hasattr(part, "training")]
+
+
+def warn_of_training(model: nn.Module) -> None:
+    """Say so if parts of the model that compute otherwise in training mode are in it: torch's, and noise with draws."""
+    kinds = (_DropoutNd, _NormBase, nn.RReLU)
+    acting = {
+        type(part).__name__
+        for part, mode in modes(model)
+        if mode and (isinstance(part, kinds) or hasattr(part, "draw"))
+    }
+    if acting:
+        warnings.warn(
+            f"the model is in training mode, where {', '.join(sorted(acting))} computes otherwise (BatchNorm also "
+            "moves its statistics) and attacks are slower; to measure robustness, call model.eval() first",
+            stacklevel=4,
+        )
 
 
 @contextlib.contextmanager

@@ -24,6 +24,9 @@ Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A loss in Python: (logits, y, clean_logits) -> (N,)."""
 
 
+CALLED = "a loss is called with (logits, y, clean_logits) and gives one value for each example, (N,)"
+
+
 def log_odds(logits: Tensor, y: Tensor) -> Tensor:
     """Of being wrong: log sum_{j != y} exp z_j - z_y, (N,)."""
     logits = checked_logits(logits)
@@ -184,11 +187,26 @@ def objective(loss: str | Loss) -> Objective:
         torch.Size([1])
     """
     if not isinstance(loss, str):
-        return Objective(loss, needs_clean=True, flat_at_clean=False)
+        return Objective(_called(loss), needs_clean=True, flat_at_clean=False)
     name, parameters = _resolve(loss)
     entry = OBJECTIVES[name]
     towards = None if entry.towards is None else entry.towards[0]
     return Objective(entry.make(**parameters), entry.divergence, entry.divergence, towards, entry.logs)
+
+
+def _called(loss: Loss) -> Loss:
+    """A loss of the user's own; where it fails, how it is called is said."""
+
+    def call(logits: Tensor, y: Tensor, clean: Tensor) -> Tensor:
+        try:
+            values = loss(logits, y, clean)
+        except Exception as error:
+            raise InputError(f"{CALLED}; this one failed with {type(error).__name__}: {error}") from error
+        if not isinstance(values, Tensor):
+            raise InputError(f"{CALLED}; this one gave {values!r}")
+        return values
+
+    return call
 
 
 def directed(loss: str | Loss) -> bool:

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from ctrobust.attacks.guards import check_batch, untouched
+from ctrobust.attacks.guards import check_batch, check_model, untouched, warn_of_training
 from ctrobust.attacks.prepared import prepare
 from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.result import AttackResult
@@ -119,8 +119,10 @@ def run_attack(
 
     Without `judge` the last image is not run through the model, and `success` of who was not seen fooled is False.
     """
+    check_model(model)
+    check_batch(x, y, keys)
+    warn_of_training(model)
     with untouched(model, x):
-        check_batch(x, y, keys)
         if attack.steps >= WORTH_PREPARING:
             model = prepare(model, x)
         victim = Victim(model, x, y, keys, clean_logits, targeted=attack.targeted, judge=judge)

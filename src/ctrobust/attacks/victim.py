@@ -1,11 +1,12 @@
 """A model and a batch under attack: who still stands, what was found, how many passes it took."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks.guards import check_batch, check_logits, clean_pass
+from ctrobust.attacks.guards import check_batch, check_logits, clean_pass, probabilities
 from ctrobust.attacks.objectives import Objective
 from ctrobust.attacks.passes import Mean
 from ctrobust.attacks.prepared import Prepared
@@ -16,6 +17,7 @@ FEW = 0.6
 """Backward passes take half as long again as forward ones: below this share the few are run again on their own."""
 
 
+PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax"
 NO_GRADIENT = "the model's logits cannot be differentiated by the images: does it detach them, or is it under no_grad?"
 
 
@@ -73,6 +75,7 @@ class Victim:
         self.notebook = notebook or Notebook()
         self._clean = None if clean_logits is None else check_logits(clean_logits.detach().clone(), self.y)
         self._judged = self.fooled.clone()
+        self._looked_at = clean_logits is not None
 
     @property
     def clean_known(self) -> bool:
@@ -84,7 +87,7 @@ class Victim:
         """The logits (N, C) of the clean images by the user's own model, one pass the first time."""
         if self._clean is None:
             self.forwards += 1
-            self._clean = clean_pass(self.own, self.x, self.y)
+            self._clean = self._look(clean_pass(self.own, self.x, self.y))
         return self._clean
 
     @property
@@ -116,7 +119,14 @@ class Victim:
         """The logits (n, C) of images (n, ...) that stand at these positions."""
         self.forwards[index] += 1
         with torch.no_grad():
-            return check_logits(self.model(at), self.y[index])
+            return self._look(check_logits(self.model(at), self.y[index]))
+
+    def _look(self, logits: Tensor) -> Tensor:
+        """Warn once if the first logits of several images are probabilities."""
+        if not self._looked_at and len(logits) > 1 and probabilities(logits):
+            warnings.warn(f"{PROBABILITIES}. Attacks are weaker on it", stacklevel=2)
+        self._looked_at = True
+        return logits
 
     def gradient(
         self, at: Tensor, index: Tensor, objective: Objective, *, target: Tensor | None = None, eot: int = 1
@@ -171,7 +181,7 @@ class Victim:
         """A forward pass that can be differentiated: what with respect to, and the logits."""
         leaf = at.detach().requires_grad_()
         try:
-            logits = check_logits(self.model(leaf), self.y[index])
+            logits = self._look(check_logits(self.model(leaf), self.y[index]))
         except RuntimeError as error:
             if "in-place operation" not in str(error):
                 raise

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks import Attack, prepare
-from ctrobust.attacks.guards import check_batch, clean_pass, modes, untouched
-from ctrobust.attacks.parts import WORTH_PREPARING
+from ctrobust.attacks import Attack, parse, prepare
+from ctrobust.attacks.guards import check_batch, check_model, clean_pass, modes, probabilities, untouched
+from ctrobust.attacks.parts import WORTH_PREPARING, left_out
+from ctrobust.attacks.victim import PROBABILITIES
 from ctrobust.data import Dataset, to_float
 from ctrobust.errors import InputError
 from ctrobust.evaluation.campaign import Campaign, Forgetful, Keeper, cost
@@ -26,7 +27,7 @@ Examples = Dataset | tuple[Tensor, Tensor]
 def evaluate(
     model: nn.Module,
     data: Examples,
-    attack: Attack | None = None,
+    attack: Attack | str | None = None,
     *,
     limit: int | None = None,
     chunk: int = 256,
@@ -34,16 +35,35 @@ def evaluate(
 ) -> Evaluation:
     """Attack the first `limit` examples and keep what became of each; None is no attack.
 
-    A model in training mode is warned of, put in eval mode and back. Each attacked image is checked to lie in the ball
-    and the box and is classified once more; only what is misclassified then counts as fooled. `chunk` examples are
-    attacked at a time; those who survive a part of the attack (a restart, a target, one of an ensemble) are pooled.
+    Misclassified images are not attacked: they count as not robust as they are. A model in training mode is warned of,
+    put in eval mode and back. Each attacked image is checked to lie in the ball and the box and is classified once
+    more; only what is misclassified then counts as fooled. `chunk` examples are attacked at a time; those who survive a
+    part of the attack (a restart, a target, one of an ensemble) are pooled.
+
+    Args:
+        model: takes images in [0, 1] and gives logits.
+        data: a data set, or images (N, ...) in [0, 1] and labels (N,).
+        attack: as `ctrobust.attacks` has them, or its text. What an ensemble cannot try on so few classes is warned of.
+        limit: only the first so many.
+        chunk: how many at a time.
+        watch: told how far it is.
+
+    Example:
+        >>> net = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).eval()
+        >>> found = evaluate(net, (torch.rand(20, 1, 28, 28), torch.arange(20) % 10), "pgd:eps=8/255,steps=5")
+        >>> found.robust_accuracy <= found.accuracy
+        True
 
     Raises:
         InputError: images outside [0, 1], labels outside the classes, a model that gives NaN or probabilities.
     """
+    check_model(model)
+    attack = parse(attack) if isinstance(attack, str) else attack
     if any(mode for _, mode in modes(model)):
         warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
     (evaluation,) = evaluate_each(model, data, [attack], limit=limit, chunk=chunk, watch=watch)
+    if attack is not None and (missing := left_out(attack, evaluation.probabilities.shape[1])):
+        warnings.warn(f"{attack} is not whole on so few classes: {'; '.join(missing)}", stacklevel=2)
     return evaluation
 
 
@@ -64,6 +84,8 @@ def evaluate_each(
     if chunk < 1:
         raise InputError(f"chunk is at least 1, got {chunk}")
     for attack in attacks:
+        if attack is not None and (isinstance(attack, type) or not hasattr(attack, "parts")):
+            raise InputError(f"an attack is one of ctrobust.attacks, as PGD(eps=8 / 255), or its text; got {attack!r}")
         if attack is not None and attack.targeted:
             raise InputError(f"{attack} is targeted: evaluation asks who is misclassified, not as what")
     examples = _Chunks(model, data, limit, chunk)
@@ -71,8 +93,10 @@ def evaluate_each(
 
     with evaluation_mode(model):
         ahead = _Ahead(watch, attacks, len(examples.labels))
+        model = examples.fitting(model)
         clean = examples.clean_logits(model, ahead.tell)
-        _refuse_probabilities(clean)
+        if probabilities(clean):
+            raise InputError(PROBABILITIES)
         quick = model
         if any(attack is not None and attack.steps >= WORTH_PREPARING for attack in attacks):
             quick = prepare(model, examples.batch(torch.arange(min(chunk, len(clean))))[0])
@@ -107,20 +131,25 @@ class _Ahead:
 
 
 class _Chunks:
-    """Images, labels and keys, so many at a time, where the model is and in its precision."""
+    """Images, labels and keys, so many at a time, where the model is and in its precision, float32 at least."""
 
     def __init__(self, model: nn.Module, data: Examples, limit: int | None, size: int) -> None:
         self.images, self.labels = _examples(data, limit)
         self.size = size
         tensors = itertools.chain(model.parameters(), model.buffers())
         self.reference = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
+        self.coarse = self.reference is not None and self.reference.dtype in (torch.float16, torch.bfloat16)
+
+    def fitting(self, model: nn.Module) -> nn.Module:
+        """The model for these images: one of less than float32 would leave the ball by the rounding of its type."""
+        return _Rounding(model, self.reference.dtype) if self.coarse and self.reference is not None else model
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Images, labels and keys of these positions."""
         x, y, keys = self.images[index], self.labels[index], index
         x = to_float(x) if x.dtype == torch.uint8 else x
         if self.reference is not None:
-            device, dtype = self.reference.device, self.reference.dtype
+            device, dtype = self.reference.device, torch.float32 if self.coarse else self.reference.dtype
             x, y, keys = x.to(device, dtype), y.to(device), keys.to(device)
         check_batch(x, y, keys)
         return x, y, keys
@@ -134,6 +163,20 @@ class _Chunks:
                 logits.append(clean_pass(model, x, y))
                 watch(float(index[-1]) + 1, float(len(self.labels)), "clean images")
         return torch.cat(logits)
+
+
+class _Rounding(nn.Module):
+    """A model that is shown float32 images in its own precision."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.model, self.dtype = model, dtype
+        self.training = model.training
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the model gives."""
+        logits: Tensor = self.model(x.to(self.dtype))
+        return logits
 
 
 def _assemble(labels: Tensor, clean: Tensor, campaign: Campaign) -> Evaluation:
@@ -159,16 +202,11 @@ def _examples(data: Examples, limit: int | None) -> tuple[Tensor, Tensor]:
     if isinstance(data, Dataset):
         return data.images[:limit], data.labels[:limit]
     if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(part, Tensor) for part in data)):
-        raise InputError(f"data is a Dataset or a pair of tensors (images, labels), got {type(data).__name__}")
+        inside = f" of {', '.join(type(part).__name__ for part in data)}" if isinstance(data, tuple) else ""
+        raise InputError(f"data is a Dataset or a pair of tensors (images, labels), got {type(data).__name__}{inside}")
     images, labels = data
     check_batch(images, labels, None)
     return images[:limit].detach(), labels[:limit].to(torch.int64)
-
-
-def _refuse_probabilities(logits: Tensor) -> None:
-    """A softmax inside the model would flatten the losses' gradients and mask them."""
-    if logits.min() >= 0 and (logits.sum(1) - 1).abs().max() < 1e-3:
-        raise InputError("the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax")
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """What exists, by name, with one line each."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 
@@ -12,11 +13,31 @@ def _line(thing: object) -> str:
 
 
 def _attacks() -> dict[str, str]:
+    """The fields that a name sets itself are told as such, the others with their defaults."""
     rows = {}
     for name, (kind, preset) in attacks.ATTACKS.items():
         fixed = ", ".join(f"{key}={value}" for key, value in preset.items())
-        rows[name] = f"{_line(kind)} With {fixed}." if fixed else _line(kind)
+        fields = ", ".join(_field(field) for field in dataclasses.fields(kind) if field.name not in preset)  # type: ignore[arg-type]
+        rows[name] = f"{_line(kind)}{f' With {fixed}.' if fixed else ''} Fields: {fields}."
     return rows
+
+
+def _field(field: "dataclasses.Field[object]") -> str:
+    """Its name, and its default where it has one that can be written."""
+    if field.default is dataclasses.MISSING or field.default is None:
+        return field.name
+    return f"{field.name}={str(field.default).lower()}"
+
+
+def _losses() -> dict[str, str]:
+    """By the names that options take, with what each is for."""
+    natural = {**losses.LOSSES, "online-label-smoothing": losses.online_label_smoothing}
+    ascended = {name: natural.get(name) or getattr(losses, name) for name in attacks.LOSSES}
+    uses = {"natural training": natural, "adversarial training": ("sce", "skl", "std"), "attacks": ascended}
+    return {
+        name: f"{_line(loss)} For {', '.join(use for use, names in uses.items() if name in names)}."
+        for name, loss in {**natural, **ascended}.items()
+    }
 
 
 def _methods() -> dict[str, str]:
@@ -30,9 +51,7 @@ def _methods() -> dict[str, str]:
 CATALOGUE: dict[str, Callable[[], dict[str, str]]] = {
     "attacks": _attacks,
     "data": lambda: {row.name: row.description for row in data.available()},
-    "losses": lambda: {
-        name.replace("_", "-"): _line(getattr(losses, name)) for name in losses.__all__ if name != "LOSSES"
-    },
+    "losses": _losses,
     "methods": _methods,
     "models": lambda: {name: _line(entry) for name, entry in models.MODELS.items()},
     "recipes": lambda: {name: _line(entry) for name, entry in recipes.RECIPES.items()},

@@ -10,6 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ctrobust import attacks as attacking
 from ctrobust import data as datasets
 from ctrobust.attacks import Attack, parse
 from ctrobust.attacks.parts import left_out
@@ -103,6 +104,14 @@ def evaluation_data(path: Path, name: str | None, root: Path | None, split: str 
     return found
 
 
+def _run_of(weights: Path) -> RunDirectory | None:
+    """The run whose last or best weights these are."""
+    runs = (RunDirectory(folder) for folder in weights.absolute().parents[:2])
+    return next(
+        (run for run in runs if run.spec_file.exists() and weights.absolute() in (run.model_file, run.best_file)), None
+    )
+
+
 def evaluate_stored(
     path: Path,
     data: Dataset,
@@ -114,8 +123,7 @@ def evaluate_stored(
 ) -> Iterator[Attacked]:
     """Attack a network, yielding each attack's outcomes when they are there and stored; None is no attack."""
     file = weights_file(path)
-    beside = RunDirectory(file.parent)
-    run = beside if beside.model_file == file and beside.spec_file.exists() else None
+    run = _run_of(file)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     texts = ["none" if attack is None else str(attack) for attack in attacks]
     for text in texts:
@@ -129,6 +137,7 @@ def evaluate_stored(
         "limit": limit,
         "chunk": chunk,
         "weights": digest,
+        "revision": attacking.REVISION,
     }
     if not data.verified:
         common["contents"] = data.digest()

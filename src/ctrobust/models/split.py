@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust.errors import InputError
-from ctrobust.models.classifier import Classifier
+from ctrobust.models.classifier import Classifier, Normalize
 
 
 def split(
@@ -31,14 +31,18 @@ def split(
         >>> model.features(torch.zeros(2, 1, 28, 28)).shape
         torch.Size([2, 32])
     """
+    if example.dim() != 4 or not example.is_floating_point():
+        raise InputError(f"example is images (N, C, H, W) in [0, 1], got {example.dtype} of {tuple(example.shape)}")
     shared: dict[int, Tensor] = {id(t): t for t in (*module.parameters(), *module.buffers())}
     body = copy.deepcopy(module, shared)  # a new structure around the same tensors
     modes = [(part, part.training) for part in body.modules()]
     layers = _cut(body, head)
     mean, std = (tuple(value) * (example.shape[1] if len(value) == 1 else 1) for value in (mean, std))
     with torch.no_grad():
-        expected = _evaluated(module, (example - torch.tensor(mean).view(-1, 1, 1)) / torch.tensor(std).view(-1, 1, 1))
+        normalize = Normalize(mean, std).to(example)
+        expected = _evaluated(module, normalize(example))
         model = Classifier(body, layers, num_classes=expected.shape[-1], mean=mean, std=std, noise=noise)
+        model.normalize = normalize
         try:
             found = _evaluated(model, example)
         except (RuntimeError, ValueError):  # the shapes no longer fit

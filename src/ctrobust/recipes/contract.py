@@ -48,8 +48,12 @@ class Recipe(Protocol):
     for loss in recipe(model, x, y, keys): backward; optimizer step; schedule step
     """
 
-    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor) -> Iterator[Tensor]:
-        """Yield the losses of a batch, each to be descended before the next is asked for."""
+    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
+        """Yield the losses of a batch, each to be descended before the next is asked for.
+
+        x are images (N, ...) in [0, 1], y labels (N,), `keys` (N,) int64 say whose random draws to make, positions in
+        the batch by default: batches differ in any case.
+        """
         ...
 
     def end_epoch(self) -> None:

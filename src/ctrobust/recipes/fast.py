@@ -5,8 +5,9 @@ from typing import Literal
 
 from torch import Tensor
 
+from ctrobust.attacks.guards import check_batch
 from ctrobust.recipes.contract import Attacked, Network
-from ctrobust.recipes.objectives import GammaIn, label_objectives
+from ctrobust.recipes.objectives import GammaIn, check_attack, label_objectives
 from ctrobust.recipes.signed_steps import Starts, ascend, under_attack
 
 
@@ -33,18 +34,20 @@ class Fast:
         Args:
             eps: radius of the ball.
             step_size: of the one step; None is 1.25 eps, 10/255 at 8/255.
-            gamma: weight of the deviation in SCE; 0 is the published baseline, to the bit.
+            gamma: weight of the deviation in SCE; 0 is the baseline with CE, to the bit.
             gamma_in: "both", or only the "attack" or the "descent" has gamma.
             loss: "sce", or "std" for STD alone in attack and descent.
             seed: of the starts.
             inner: the network as the attack calls it, under DDP the module inside; None is the model itself.
         """
+        check_attack(eps, step_size)
         self.eps, self.step_size = eps, 1.25 * eps if step_size is None else step_size
         self.attack, self.descent = label_objectives(loss, gamma, gamma_in)
         self.starts, self.inner = Starts(seed), inner
 
-    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor) -> Iterator[Tensor]:
+    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the attacked batch once."""
+        keys = check_batch(x, y, keys)
         inner: Attacked = self.inner or model
         with under_attack(inner):
             adv = ascend(

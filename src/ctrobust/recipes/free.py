@@ -6,9 +6,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ctrobust.attacks.checks import check_count
+from ctrobust.attacks.guards import check_batch
 from ctrobust.errors import InputError
 from ctrobust.recipes.contract import Network
-from ctrobust.recipes.objectives import GammaIn, label_objectives
+from ctrobust.recipes.objectives import GammaIn, check_attack, label_objectives
 from ctrobust.recipes.ranks import Alone, Ranks
 
 
@@ -37,19 +39,22 @@ class Free:
             eps: radius of the ball.
             replays: optimizer steps a batch.
             step_size: of the perturbation, a replay; None is eps.
-            gamma: weight of the deviation in SCE; 0 is the published baseline, to the bit.
+            gamma: weight of the deviation in SCE; 0 is the baseline with CE, to the bit.
             gamma_in: "both", or only the "attack" or the "descent" has gamma: then a replay makes a second backward
                 pass.
             loss: "sce", or "std" for STD alone in attack and descent.
             ranks: the processes that the batch is spread over, each with every so-manieth position.
         """
+        check_attack(eps, step_size)
+        check_count(replays, "replays")
         self.eps, self.replays, self.step_size = eps, replays, eps if step_size is None else step_size
         self.attack, self.descent = label_objectives(loss, gamma, gamma_in)
         self.ranks = ranks or Alone()
         self.delta: Tensor | None = None
 
-    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor) -> Iterator[Tensor]:  # noqa: ARG002
+    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of each replay; the perturbation moves on when the generator is resumed."""
+        check_batch(x, y, keys)
         delta = self._kept(x).clamp_(-x, 1 - x)
         for _ in range(self.replays):
             at = delta.detach().requires_grad_()

@@ -5,8 +5,10 @@ from typing import Literal
 
 from torch import Tensor
 
+from ctrobust.attacks.checks import check_count
+from ctrobust.attacks.guards import check_batch
 from ctrobust.recipes.contract import Attacked, Network
-from ctrobust.recipes.objectives import GammaIn, label_objectives
+from ctrobust.recipes.objectives import GammaIn, check_attack, label_objectives
 from ctrobust.recipes.signed_steps import Starts, ascend, under_attack
 
 
@@ -35,19 +37,22 @@ class Madry:
             eps: radius of the ball.
             steps: of the attack.
             step_size: of each; None is eps / 4, 2/255 at 8/255.
-            gamma: weight of the deviation in SCE; 0 is the published baseline, to the bit.
+            gamma: weight of the deviation in SCE; 0 is the baseline with CE, to the bit.
             gamma_in: "both", or only the "attack" or the "descent" has gamma.
             loss: "sce", or "std" for STD alone in attack and descent.
             seed: of the starts.
             inner: the network as the attack calls it, under DDP the module inside; None is the model itself.
         """
+        check_attack(eps, step_size)
+        check_count(steps, "steps")
         self.eps, self.steps = eps, steps
         self.step_size = eps / 4 if step_size is None else step_size
         self.attack, self.descent = label_objectives(loss, gamma, gamma_in)
         self.starts, self.inner = Starts(seed), inner
 
-    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor) -> Iterator[Tensor]:
+    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the attacked batch once."""
+        keys = check_batch(x, y, keys)
         inner: Attacked = self.inner or model
         with under_attack(inner):
             adv = ascend(

@@ -6,6 +6,7 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust import losses
+from ctrobust.errors import InputError
 from ctrobust.recipes.contract import Network
 from ctrobust.recipes.online_smoothing import OnlineSmoothing
 from ctrobust.recipes.ranks import Alone, Ranks
@@ -36,13 +37,18 @@ class Natural:
         self.loss, self.samples, self.rho, self.eta, self.diversity = loss, samples, rho, eta, diversity
         self.ranks = ranks or Alone()
 
-    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor) -> Iterator[Tensor]:  # noqa: ARG002
+    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:  # noqa: ARG002
         """Yield the batch's loss once."""
         if self.samples == 1:
             logits = model(x)
             values = self._base(logits, y)
             outputs = logits.unsqueeze(0)
         else:
+            if not hasattr(model, "sample_logits"):
+                raise InputError(
+                    f"{type(model).__name__} has no sample_logits, which draws {self.samples} sub-networks: give it "
+                    "noise with ctrobust.models.split"
+                )
             outputs = model.sample_logits(x, self.samples)
             values = losses.mdl(
                 outputs, y, rho=self.rho, eta=self.eta, diversity=self.diversity, base=self._base,

@@ -7,7 +7,8 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust import losses
-from ctrobust.errors import InputError
+from ctrobust.attacks.checks import check_eps, check_weight
+from ctrobust.losses.inputs import check_choice
 
 GammaIn = Literal["both", "attack", "descent"]
 """Where gamma acts; the other side then has gamma = 0."""
@@ -23,9 +24,16 @@ def gammas(gamma: float, gamma_in: GammaIn) -> tuple[float, float]:
         >>> gammas(2.0, "both"), gammas(2.0, "attack"), gammas(2.0, "descent")
         ((2.0, 2.0), (2.0, 0.0), (0.0, 2.0))
     """
-    if gamma_in not in ("both", "attack", "descent"):
-        raise InputError(f"gamma_in must be one of 'both', 'attack', 'descent'; got {gamma_in!r}")
+    check_weight(gamma, "gamma")
+    check_choice("gamma_in", gamma_in, ("both", "attack", "descent"))
     return (0.0 if gamma_in == "descent" else gamma), (0.0 if gamma_in == "attack" else gamma)
+
+
+def check_attack(eps: float, step_size: float | None) -> None:
+    """A radius and a step, None being the recipe's own, for images in [0, 1]."""
+    check_eps(eps, "linf")
+    if step_size is not None:
+        check_eps(step_size, "linf", "step_size")
 
 
 def label_objectives(loss: Literal["sce", "std"], gamma: float, gamma_in: GammaIn) -> tuple[Objective, Objective]:
@@ -34,8 +42,7 @@ def label_objectives(loss: Literal["sce", "std"], gamma: float, gamma_in: GammaI
     SCE(gamma), which is CE for gamma = 0; or STD alone, the paper's "why is not the STD loss directly used": its
     minimum, all probabilities equal, needs no feature of any class.
     """
-    if loss not in ("sce", "std"):
-        raise InputError(f"loss must be one of 'sce', 'std'; got {loss!r}")
+    check_choice("loss", loss, ("sce", "std"))
     if loss == "std":
         return losses.std, losses.std
     attack, descent = gammas(gamma, gamma_in)

@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 
 from ctrobust import losses
-from ctrobust.errors import InputError
+from ctrobust.attacks.checks import check_count, check_weight
+from ctrobust.attacks.guards import check_batch
+from ctrobust.losses.inputs import check_choice
 from ctrobust.recipes.contract import Attacked, Network
-from ctrobust.recipes.objectives import GammaIn, gammas
+from ctrobust.recipes.objectives import GammaIn, check_attack, gammas
 from ctrobust.recipes.signed_steps import Starts, ascend, under_attack
 
 STEP = 0.007 / (8 / 255)
@@ -46,7 +48,7 @@ class Trades:
             steps: of the attack.
             step_size: of each; None is 0.223125 eps, 0.007 at 8/255.
             beta: weight of the divergence.
-            gamma: weight of the deviation in SCE and SKL; 0 is the published baseline, to the bit.
+            gamma: weight of the deviation in SCE and SKL; 0 is the baseline with CE and KL, to the bit.
             gamma_in: "both", or only the "attack" or the "descent" has gamma.
             std_at: the output whose deviation SKL takes, "adv" or "clean".
             loss: "skl", or "std" for STD alone: it takes the place of SKL in the attack, and of both SCE and SKL in
@@ -54,16 +56,20 @@ class Trades:
             seed: of the starts.
             inner: the network as the attack calls it, under DDP the module inside; None is the model itself.
         """
-        if loss not in ("skl", "std"):
-            raise InputError(f"loss must be one of 'skl', 'std'; got {loss!r}")
+        check_choice("loss", loss, ("skl", "std"))
+        check_attack(eps, step_size)
+        check_count(steps, "steps")
+        check_weight(beta, "beta")
+        check_choice("std_at", std_at, ("adv", "clean"))
         self.eps, self.steps, self.beta = eps, steps, beta
         self.step_size = STEP * eps if step_size is None else step_size
         self.loss, self.std_at = loss, std_at
         self.attack_gamma, self.gamma = gammas(gamma, gamma_in)
         self.starts, self.inner = Starts(seed), inner
 
-    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor) -> Iterator[Tensor]:
+    def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the batch once."""
+        keys = check_batch(x, y, keys)
         inner: Attacked = self.inner or model
         with under_attack(inner, evaluating=True):
             adv = ascend(

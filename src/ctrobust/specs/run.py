@@ -84,3 +84,4 @@ class EvaluationSpec(Part):
     chunk: Count = 256
     weights: str = Field(description="sha256 of the weights")
     contents: str | None = Field(default=None, description="sha256 of data that is not the published one")
+    revision: int = Field(default=0, description="of the attacks, as they were when the outcomes were made")

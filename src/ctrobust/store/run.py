@@ -26,6 +26,9 @@ class RunDirectory:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # text will do
+
     @property
     def spec_file(self) -> Path:
         """What the run is."""

@@ -1,5 +1,6 @@
 """Trained networks on disk: the weights with what is needed to build the network around them."""
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +48,23 @@ def weights_file(path: Path | str) -> Path:
     if not path.exists():
         raise RunError(f"nothing at {path}: give a run directory or a weights file")
     if not path.is_dir():
+        _refuse_pickles(path)
         return path
     run = RunDirectory(path)
     if not run.model_file.exists():
         run.read_spec()
         raise RunError(f"{path} is not finished: ctrobust train --resume --out {path}")
     return run.model_file
+
+
+def _refuse_pickles(path: Path) -> None:
+    """Say of a file of torch.save's, which is a zip archive, what to do instead."""
+    with contextlib.suppress(OSError), path.open("rb") as file:  # what cannot be read is told by who reads it
+        if file.read(4) == b"PK\x03\x04":
+            raise RunError(
+                f"{path} is not a whole safetensors file but one of torch.save's, which can run code and are not read; "
+                "load your network yourself and call ctrobust.evaluate(model, data, attack)"
+            )
 
 
 def load(path: Path | str) -> Classifier:

@@ -1,0 +1,82 @@
+"""What adversarial recipes refuse: settings when they are made, batches when they are run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ctrobust.errors import InputError
+from ctrobust.recipes import Fast, Free, Madry, Natural, Recipe, Trades
+from tests.recipes.descent import batches, network
+
+every_recipe = pytest.mark.parametrize("kind", [Fast, Free, Madry, Trades])
+
+
+@every_recipe
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"eps": 8}, r"eps is for images in \[0, 1\] and so between 0 and 1, got 8"),
+        ({"eps": -0.1}, r"eps is for images in \[0, 1\] and so between 0 and 1, got -0.1"),
+        ({"eps": "8/255"}, "eps is a number, got '8/255'"),
+        ({"step_size": 2}, r"step_size is for images in \[0, 1\]"),
+        ({"gamma": -1.0}, "gamma is finite and at least 0, got -1.0"),
+        ({"gamma_in": "all"}, "gamma_in must be one of 'both', 'attack', 'descent'; got 'all'"),
+        ({"loss": "hinge"}, "loss must be one of .*; got 'hinge'"),
+    ],
+)
+def test_settings(kind: Callable[..., Recipe], settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        kind(**settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (Madry, {"steps": 0}, "steps is a whole number of at least 1, got 0"),
+        (Trades, {"steps": 0}, "steps is a whole number of at least 1, got 0"),
+        (Free, {"replays": 0}, "replays is a whole number of at least 1, got 0"),
+        (Trades, {"beta": -1}, "beta is finite and at least 0, got -1"),
+        (Trades, {"std_at": "both"}, "std_at must be one of 'adv', 'clean'; got 'both'"),
+    ],
+)
+def test_settings_of_some(kind: Callable[..., Recipe], settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        kind(**settings)
+
+
+@every_recipe
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x, y: (255 * x, y), "got values from .*; divide by 255"),
+        (lambda x, y: ((x - 0.5) / 0.25, y), "normalize inside the model"),
+        (lambda x, y: ((255 * x).to(torch.uint8), y), "got torch.uint8; divide uint8 images by 255"),
+        (lambda x, y: (x, torch.eye(10)[y]), "labels are integers of shape"),
+    ],
+)
+def test_batches(
+    kind: Callable[..., Recipe], change: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], message: str
+) -> None:
+    x, y, keys = batches()[0]
+    with pytest.raises(InputError, match=message):
+        next(kind()(network(), *change(x, y), keys))
+
+
+@every_recipe
+def test_keys_are_positions_where_none_are_given(kind: Callable[..., Recipe]) -> None:
+    x, y, _ = batches()[0]
+    given, left = kind(), kind()
+    for _ in range(2):
+        expected = next(given(network(), x, y, torch.arange(len(x))))
+        assert torch.equal(next(left(network(), x, y)), expected)
+
+
+def test_a_module_without_sub_networks_is_told_how_to_get_them() -> None:
+    x, y, _ = batches()[0]
+    plain: Any = nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
+    with pytest.raises(InputError, match=r"Sequential has no sample_logits, .* noise with ctrobust.models.split"):
+        next(Natural(samples=4)(plain, x, y))
+    assert next(Natural()(plain, x, y)).isfinite()
