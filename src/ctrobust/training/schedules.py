@@ -20,14 +20,14 @@ def cyclic(step: int, steps: int) -> float:
 
 
 def multistep(schedule: ScheduleSpec, epoch: int, epochs: int) -> float:
-    """`factor` to the number of milestones passed, each a share of the epochs, rounded down.
+    """`factor` to the number of milestones passed, each a share of the epochs, rounded down, but none before epoch 1.
 
     Example:
         >>> spec = ScheduleSpec(name="multistep", milestones=(2 / 3, 5 / 6))
         >>> [multistep(spec, epoch, 50) for epoch in (32, 33, 40, 41)]
         [1.0, 0.1, 0.1, 0.010000000000000002]
     """
-    passed = sum(epoch >= int(share * epochs + 1e-9) for share in schedule.milestones)
+    passed = sum(epoch >= max(1, int(share * epochs + 1e-9)) for share in schedule.milestones)
     return float(schedule.factor**passed)
 
 
