@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from ctrobust import data as datasets
 from ctrobust.attacks import FGSM, PGD, Attack
@@ -160,6 +161,21 @@ class TestStored:
         attacked(run, digits, [QUICK])
         (other,) = attacked(run, datasets.load("digits", "train"), [QUICK])
         assert other.seconds is not None
+
+    def test_other_images_in_the_same_file_are_attacked_anew(self, run: Path, digits: Dataset, tmp_path: Path) -> None:
+        file, images = tmp_path / "images.npz", digits.images.numpy()
+
+        def found(images: NDArray[np.uint8]) -> Attacked:
+            np.savez(file, images=images, labels=digits.labels.numpy())
+            (one,) = attacked(run, evaluation_data(run, f"npz:{file}", None), [QUICK])
+            return one
+
+        first, other, again = found(images), found(images[::-1]), found(images)
+        assert first.seconds is not None
+        assert other.seconds is not None
+        assert not np.array_equal(first.evaluation.probabilities, other.evaluation.probabilities)
+        assert again.seconds is None
+        assert_same(again, first)
 
     def test_changed_weights_are_attacked_anew(self, run: Path, digits: Dataset) -> None:
         (before,) = attacked(run, digits, [QUICK])
