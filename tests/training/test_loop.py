@@ -1,10 +1,8 @@
 """The training loop."""
 
 import dataclasses
-import gzip
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +10,20 @@ import numpy as np
 import pytest
 import torch
 
-from ctrobust import data
-from ctrobust.data.idx import idx_header
+from ctrobust import data, draws
 from ctrobust.errors import DataError, InputError, RunError
 from ctrobust.evaluation import evaluate
+from ctrobust.models import build
+from ctrobust.regularizers import Regularizer
 from ctrobust.specs import METHODS, TrainSpec, spec_hash, train_spec
 from ctrobust.store import RunDirectory, read_tensors
 from ctrobust.training import Interrupted, Run, Saving, load, train
 from ctrobust.training.checkpoint import restore
+from tests.training.runs import after, metrics
 
 # 3 batches an epoch, the last a smaller one
 FIELDS: dict[str, Any] = {"limit": 80, "batch_size": 32, "epochs": 2, "lr": 0.1, "model": {"width": 8}}
 SPEC = train_spec({**FIELDS, "method": "mdl"})
-
-
-def after(batches: int) -> Callable[[], bool]:
-    """A stop that says so after as many batches."""
-    count = 0
-
-    def stop() -> bool:
-        nonlocal count
-        count += 1
-        return count >= batches
-
-    return stop
-
-
-def metrics(run: RunDirectory) -> list[dict[str, Any]]:
-    """The metrics without the seconds, which no run repeats."""
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in run.read_metrics()]
 
 
 @pytest.fixture(scope="module")
@@ -215,16 +198,18 @@ def test_the_record_says_what_and_on_what(finished: RunDirectory) -> None:
     assert finished.read_spec() == SPEC
 
 
-def test_data_other_than_the_published_is_recorded_as_unverified(run: RunDirectory, tmp_path: Path) -> None:
-    folder = tmp_path / "data" / "mnist"
-    folder.mkdir(parents=True)
-    digits = data.load("digits", "train").take(40)
-    for prefix in ("train", "t10k"):
-        for kind, array in (("images-idx3", digits.images[:, 0]), ("labels-idx1", digits.labels.to(torch.uint8))):
-            content = idx_header(tuple(array.shape)) + array.contiguous().numpy().tobytes()
-            (folder / f"{prefix}-{kind}-ubyte.gz").write_bytes(gzip.compress(content))
-    record = train(train_spec({**FIELDS, "data": "mnist"}), run, data_root=tmp_path / "data")
-    assert record["data"] == {"name": "mnist", "train": 40, "test": 40, "verified": False}
+@pytest.mark.parametrize("changed", ["train", "test"])
+def test_data_other_than_the_published_in_either_split_are_recorded_as_unverified(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    published = data.load
+
+    def other(name: str, split: str, root: Path | None) -> data.Dataset:
+        return dataclasses.replace(published(name, split, root), verified=split != changed)
+
+    monkeypatch.setattr(data, "load", other)
+    record = train(SPEC, run)
+    assert record["data"] == {"name": "digits", "train": 80, "test": 355, "verified": False}
 
 
 def test_data_that_changed_under_a_run_are_refused_and_brought_back_go_on(run: RunDirectory, tmp_path: Path) -> None:
@@ -273,11 +258,25 @@ def test_without_its_weights_a_run_is_not_finished(finished: RunDirectory, run: 
 def test_metrics_are_on_the_disk_before_the_checkpoint_that_counts_on_them(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run.path.mkdir(parents=True)
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.fstat(handle).st_size))
-    run.add_metrics({"epoch": 1})
-    assert synced == [len('{"epoch": 1}\n')]
+    fsync, replace = os.fsync, os.replace
+    synced, counted = 0, list[int]()
+
+    def syncing(handle: int) -> None:
+        nonlocal synced
+        fsync(handle)
+        if run.metrics_file.exists() and os.path.samestat(os.fstat(handle), run.metrics_file.stat()):
+            synced = len(run.read_metrics())
+
+    def replacing(source: str, target: Path) -> None:
+        if target == run.checkpoint_file:
+            counted.append(read_tensors(Path(source))[1]["progress"]["epoch"])
+            assert synced == counted[-1]
+        replace(source, target)
+
+    monkeypatch.setattr(os, "fsync", syncing)
+    monkeypatch.setattr(os, "replace", replacing)
+    train(SPEC, run)
+    assert counted == [1, 2]
 
 
 def test_a_batch_too_small_for_batchnorm_is_refused(run: RunDirectory, tmp_path: Path) -> None:
@@ -358,3 +357,48 @@ def test_more_epochs_are_another_run(run: RunDirectory, finished: RunDirectory) 
     with pytest.raises(RunError, match="holds another run"):
         train(longer, finished, resume=True)
     assert train(longer, run)["steps"] == 9
+
+
+@pytest.mark.parametrize("more", [{"validation": 8}, {"recipe": {"name": "fast"}}])
+def test_every_batch_finds_the_network_in_training_mode_also_after_it_was_measured(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    modes: list[set[bool]] = []
+    batch = Run.batch
+
+    def noting(self: Run, index: torch.Tensor) -> torch.Tensor:
+        modes.append({part.training for part in self.model.modules()})
+        return batch(self, index)
+
+    monkeypatch.setattr(Run, "batch", noting)
+    train(train_spec({**FIELDS, **more}), run)
+    assert modes == [{True}] * 6
+
+
+@pytest.mark.parametrize(("recipe", "replays"), [({}, 1), ({"name": "free", "replays": 3}, 3)])
+def test_regularizers_are_told_the_seed_the_step_the_examples_and_how_far_the_run_is(
+    recipe: dict[str, Any], replays: int
+) -> None:
+    model = {"width": 8, "noise": "dropout", "maps": "dropblock"}
+    state = Run.begin(train_spec({**FIELDS, "seed": 7, "model": model, "recipe": recipe}), data.load("digits").take(80))
+    state.wrapped.train()
+    parts = [part for part in state.model.modules() if isinstance(part, Regularizer)]
+    assert len(parts) == 2
+    for step in (0, replays, 2 * replays):
+        index = torch.arange(step, step + 8)
+        state.batch(index)
+        for position, part in enumerate(parts):
+            assert part.draw is not None
+            assert part.draw.stream == draws.stream(7, "regularizer", position, step)
+            assert part.draw.progress == pytest.approx(step / (6 * replays))
+            assert torch.equal(part.draw.keys, index)
+
+
+def test_the_first_weights_are_those_of_the_seed() -> None:
+    train_set = data.load("digits").take(80)
+    state = Run.begin(SPEC.model_copy(update={"seed": 7}), train_set)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        expected = build("mnistnet", 10, 1, 8)
+    for one, two in zip(state.model.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(one, two)

@@ -108,22 +108,30 @@ def test_without_the_wish_to_stop_it_goes_on_from_where_it_is(tmp_path: Path, mo
     assert record["steps"] == 12
 
 
-def test_without_a_good_epoch_before_it_there_is_nothing_to_return_to(
+def test_without_a_good_epoch_before_it_there_is_nothing_to_return_to_and_the_average_returns_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     falls = iter([True, True, False, True])
     monkeypatch.setattr("ctrobust.training.measuring.collapsed", lambda *_: next(falls))
     run = RunDirectory(tmp_path / "run")
-    spec = train_spec({**FIELDS, "epochs": 5, "stop_on_collapse": True, "recipe": {"name": "fast"}})
-    record = train(spec, run)
+    spec = train_spec({**FIELDS, "epochs": 5, "ema": 0.5, "stop_on_collapse": True, "recipe": {"name": "fast"}})
+    record = train(spec, run, watcher=Copier(run))
     assert [fall["epoch"] for fall in record["collapses"]] == [1, 2, 4]
     assert record["collapses"][0]["before"] is None
     assert record["returned_to_epoch"] == 3
+    before, last = read_tensors(run.path / "before")[0], read_tensors(run.checkpoint_file)[0]
+    for name, tensor in read_tensors(run.model_file)[0].items():
+        assert torch.equal(tensor, before[f"average.{name}"])
+        assert torch.equal(last[f"average.{name}"], before[f"average.{name}"])
+        assert torch.equal(last[f"model.{name}"], before[f"model.{name}"])
 
 
-def test_the_watch_is_pgd_5_on_the_epochs_first_batch_as_it_was_trained_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", [{"name": "fast"}, {"name": "free", "replays": 2}])
+def test_the_watch_is_pgd_5_on_the_epochs_first_batch_as_it_was_trained_on(
+    tmp_path: Path, recipe: dict[str, Any]
+) -> None:
     spec = train_spec(
-        {**FIELDS, "limit": 300, "batch_size": 150, "epochs": 2, "augment": "crop-flip", "recipe": {"name": "fast"}}
+        {**FIELDS, "limit": 300, "batch_size": 150, "epochs": 2, "augment": "crop-flip", "recipe": recipe}
     )
     seen: list[torch.Tensor] = []
     run, begun = RunDirectory(tmp_path / "run"), Run.begin(spec, data.load("digits").take(300))
