@@ -1,8 +1,11 @@
 """On what a number was made."""
 
 import json
+import os
 import platform
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import torch
 
 from ctrobust import __version__
 from ctrobust.training import environment
+from ctrobust.training.environment import _commit
 
 
 def test_versions_and_machine_are_told_as_json() -> None:
@@ -25,7 +29,34 @@ def test_versions_and_machine_are_told_as_json() -> None:
 def test_the_commit_is_that_of_the_checkout() -> None:
     checkout = (Path(__file__).parents[2] / ".git").exists()
     commit = environment()["commit"]
-    assert (commit is not None and re.fullmatch(r"\S*[0-9a-f]{7,}\+?", commit) is not None) == checkout
+    assert (commit is not None and re.fullmatch(r"[0-9a-f]{12,}\+?", commit) is not None) == checkout
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_at_a_tag_it_is_the_commit_too_and_changed_files_are_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("GIT_")]:  # a hook's, which name another repository
+        monkeypatch.delenv(name)
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+        command = ["git", "-C", str(tmp_path), *identity, "-c", "tag.gpgsign=false", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert _commit(tmp_path) is None
+    git("init", "--quiet")
+    assert _commit(tmp_path) is None
+    (tmp_path / "file").touch()
+    git("add", "file")
+    git("commit", "--quiet", "--message", "one")
+    expected = git("rev-parse", "HEAD")[:12]
+    assert _commit(tmp_path) == expected
+    git("tag", "--annotate", "v1.0", "--message", "a tag")
+    assert git("describe") == "v1.0"
+    assert _commit(tmp_path) == expected
+    (tmp_path / "file").write_text("changed")
+    assert _commit(tmp_path) == f"{expected}+"
 
 
 def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:

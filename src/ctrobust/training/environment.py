@@ -16,7 +16,7 @@ def environment() -> dict[str, Any]:
     """Versions, machine and, in a checkout, the commit."""
     return {
         "ctrobust": __version__,
-        "commit": _commit(),
+        "commit": _commit(Path(__file__).resolve().parents[3]),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "machine": platform.machine(),
@@ -27,14 +27,13 @@ def environment() -> dict[str, Any]:
     }
 
 
-def _commit() -> str | None:
-    """The commit of the checkout that this package runs from, `+` behind it where files differ."""
-    here = Path(__file__).resolve().parents[3]
+def _commit(here: Path) -> str | None:
+    """Twelve digits of the commit of the checkout at `here`, `+` behind them where files differ."""
     if not (here / ".git").exists():
         return None
     try:
         described = subprocess.run(  # noqa: S603 - fixed arguments
-            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12"],  # noqa: S607
+            ["git", "-C", str(here), "describe", "--always", "--exclude=*", "--dirty=+", "--abbrev=12"],  # noqa: S607
             capture_output=True,
             text=True,
             timeout=10,
