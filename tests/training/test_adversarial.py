@@ -1,10 +1,7 @@
 """Adversarial recipes in the loop: steps, rates, resuming."""
 
 import os
-import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +15,8 @@ from ctrobust import data, draws
 from ctrobust.specs import TrainSpec, train_spec
 from ctrobust.store import RunDirectory, read_tensors
 from ctrobust.training import Interrupted, Run, Saving, train
-from tests.training.runs import after, metrics
+from tests.training.runs import STOPPING, after, metrics, until_stopped
 
-COMMAND = str(Path(sys.executable).parent / "ctrobust")
 # 3 batches an epoch, the last a smaller one
 FIELDS: dict[str, Any] = {"limit": 40, "batch_size": 16, "epochs": 2, "lr": 0.05, "model": {"width": 8}}
 
@@ -146,17 +142,16 @@ def test_a_command_killed_inside_an_epoch_resumes_to_the_same_bits(tmp_path: Pat
         "train", "--recipe", "free", "--gamma", "2", "--eps", "0.1", "--limit", "40", "--batch-size", "16", "--epochs",
         "2", "--lr", "0.05", "--width", "8", "--threads", "1", "--checkpoint-seconds", "0", "--out", str(run.path),
     ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CHECKPOINT": "3"}
     with subprocess.Popen(
-        [COMMAND, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        [*STOPPING, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
-        deadline = time.monotonic() + 120
-        while not run.checkpoint_file.exists():
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
+        until_stopped(process)
+        process.kill()
+    assert read_tensors(run.checkpoint_file)[1]["progress"]["step"] == 16
     assert not run.record_file.exists()
     train(spec_of("free"), run, resume=True)
     undisturbed = RunDirectory(tmp_path / "undisturbed")
     train(spec_of("free"), undisturbed)
     assert run.model_file.read_bytes() == undisturbed.model_file.read_bytes()
+    assert metrics(run) == metrics(undisturbed)

@@ -16,6 +16,7 @@ import pytest
 from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory, read_tensors
 from ctrobust.training import Interrupted, Saving, train
+from tests.training.runs import STOPPING, after, metrics, until_stopped
 
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
 SPEC = train_spec({"method": "mdl", "limit": 256, "epochs": 3, "batch_size": 16, "model": {"width": 16}})
@@ -26,11 +27,11 @@ pytestmark = pytest.mark.timeout(3 * PATIENCE)
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The weights of an undisturbed run."""
+def expected(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """An undisturbed run."""
     run = RunDirectory(tmp_path_factory.mktemp("undisturbed") / "run")
     assert train(SPEC, run)["steps"] == STEPS
-    return run.model_file.read_bytes()
+    return run
 
 
 @pytest.fixture
@@ -38,14 +39,20 @@ def run(tmp_path: Path) -> RunDirectory:
     return RunDirectory(tmp_path / "run")
 
 
+def assert_same(run: RunDirectory, expected: RunDirectory) -> None:
+    assert run.model_file.read_bytes() == expected.model_file.read_bytes()
+    for found, line in zip(metrics(run), metrics(expected), strict=True):
+        assert found == {**line, "loss": pytest.approx(line["loss"], rel=1e-9)}  # two processes add in another order
+
+
 @contextmanager
 def started(
-    run: RunDirectory, *more: str, seconds: int = 0, before: Callable[[], None] | None = None
+    run: RunDirectory, *more: str, seconds: int = 0, before: Callable[[], None] | None = None, **stopping: str
 ) -> Iterator[subprocess.Popen[str]]:
     """The command on this run with a checkpoint at each step; whatever happens, it does not outlive the test."""
     saving = ["--checkpoint-seconds", str(seconds), "--out", str(run.path)]
-    command = [COMMAND, "train", *OPTIONS, "--threads", "1", *saving, *more]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [*(STOPPING if stopping else (COMMAND,)), "train", *OPTIONS, "--threads", "1", *saving, *more]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **stopping}
     if before is not None:  # where the command can hardly write, neither could its coverage
         environment = {name: value for name, value in environment.items() if not name.startswith("COV")}
     with subprocess.Popen(
@@ -55,15 +62,6 @@ def started(
             yield process
         finally:
             process.kill()
-
-
-def until(process: subprocess.Popen[str], seen: Callable[[], bool], pause: float = 0.01) -> None:
-    """Wait as long as the process lives; it must not end before."""
-    end = time.monotonic() + PATIENCE
-    while not seen():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(pause)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -91,60 +89,44 @@ def leftovers(run: RunDirectory) -> list[Path]:
     return list(run.checkpoint_file.parent.glob(".last.safetensors.*.tmp"))
 
 
-def stopped_writing(process: subprocess.Popen[str], run: RunDirectory) -> bool:
-    """Stop the process if a checkpoint is being written; True if it then stands inside that write."""
-    if not leftovers(run):
-        return False
-    process.send_signal(signal.SIGSTOP)
-    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-    if leftovers(run):
-        return True
-    process.send_signal(signal.SIGCONT)
-    return False
-
-
-def test_killed_at_a_random_moment_it_resumes_to_the_same_bits(run: RunDirectory, expected: bytes) -> None:
+def test_killed_at_a_random_moment_it_resumes_to_the_same_bits(run: RunDirectory, expected: RunDirectory) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")  # to repeat a failure with
     chance = random.Random(seed)
-    with started(run) as process:
-        last = chance.randrange(1, STEPS // 2)
-        until(process, lambda: step(run) >= last)
-        time.sleep(chance.uniform(0, 0.05))
-        process.kill()
-        assert ended(process)[0] == -signal.SIGKILL
+    last, seconds = chance.randrange(2, STEPS // 2), chance.uniform(1e-5, 0.05)
+    with started(run, CHECKPOINT=str(last), SECONDS=str(seconds)) as process:
+        assert ended(process)[0] == -signal.SIGALRM
     assert 1 <= step(run) < STEPS
     assert not run.record_file.exists()
     resume(run)
-    assert run.model_file.read_bytes() == expected
-    assert [line["epoch"] for line in run.read_metrics()] == [1, 2, 3]
+    assert_same(run, expected)
 
 
-def test_killed_inside_a_checkpoint_it_resumes_from_the_one_before(run: RunDirectory, expected: bytes) -> None:
-    with started(run) as process:
-        until(process, lambda: step(run) >= 5)
-        until(process, lambda: stopped_writing(process, run), pause=0.0)
+def test_killed_inside_a_checkpoint_it_resumes_from_the_one_before(run: RunDirectory, expected: RunDirectory) -> None:
+    with started(run, CHECKPOINT="6") as process:
+        until_stopped(process)
         process.kill()
         assert ended(process)[0] == -signal.SIGKILL
     assert len(leftovers(run)) == 1
-    assert 5 <= step(run) < STEPS
+    assert step(run) == 5
     assert not run.record_file.exists()
     resume(run)
     assert leftovers(run) == []
-    assert run.model_file.read_bytes() == expected
+    assert_same(run, expected)
 
 
-def test_interrupted_it_says_so_and_resumes_to_the_same_bits(run: RunDirectory, expected: bytes) -> None:
-    with started(run) as process:
-        until(process, lambda: step(run) >= 3)
+def test_interrupted_it_says_so_and_resumes_to_the_same_bits(run: RunDirectory, expected: RunDirectory) -> None:
+    with started(run, CHECKPOINT="4") as process:
+        until_stopped(process)
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         code, said = ended(process)
     assert code == 130
     assert f"interrupted: stopped at step {step(run)}; the state is saved in {run.path}" in said
     assert "Traceback" not in said
-    assert 3 <= step(run) < STEPS
+    assert 4 <= step(run) < STEPS
     train(SPEC, run, resume=True)
-    assert run.model_file.read_bytes() == expected
+    assert_same(run, expected)
 
 
 def small_files() -> None:
@@ -154,12 +136,11 @@ def small_files() -> None:
 
 @pytest.mark.parametrize("steps", [0, 20])
 def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
-    run: RunDirectory, expected: bytes, steps: int
+    run: RunDirectory, expected: RunDirectory, steps: int
 ) -> None:
     if steps:
-        stops = iter([False] * (steps - 1) + [True])
         with pytest.raises(Interrupted):
-            train(SPEC, run, saving=Saving(stop=lambda: next(stops)))
+            train(SPEC, run, saving=Saving(stop=after(steps)))
     before = run.checkpoint_file.read_bytes() if steps else None
     assert before is None or len(before) > 100_000
     with started(run, "--resume", before=small_files) as process:
@@ -173,7 +154,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
     assert (run.checkpoint_file.read_bytes() if steps else None) == before
     assert run.checkpoint_file.exists() == bool(steps)
     train(SPEC, run, resume=True)
-    assert run.model_file.read_bytes() == expected
+    assert_same(run, expected)
 
 
 SMOOTHED = [
@@ -184,14 +165,14 @@ SMOOTHED = [
 
 
 @contextmanager
-def started_twice(run: RunDirectory, *more: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+def started_twice(run: RunDirectory, *more: str, **stopping: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """Two processes with online label smoothing, whose sums over an epoch are spread over them; where they speak."""
     said = run.path.with_suffix(".txt")
     with (
         said.open("w") as file,
         subprocess.Popen(
-            [COMMAND, *SMOOTHED, *more, "--out", str(run.path)],
-            stdout=file, stderr=file, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+            [*(STOPPING if stopping else (COMMAND,)), *SMOOTHED, *more, "--out", str(run.path)],
+            stdout=file, stderr=file, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **stopping},
         ) as process,
     ):  # fmt: skip
         try:
@@ -214,20 +195,22 @@ def alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="module")
-def expected_of_two(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def expected_of_two(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     run = RunDirectory(tmp_path_factory.mktemp("undisturbed") / "two")
     finish(run)
-    return run.model_file.read_bytes()
+    return run
 
 
 @pytest.mark.parametrize("first", [False, True], ids=["the other", "the first"])
 def test_one_of_two_processes_killed_within_an_epoch_of_online_smoothing(
-    run: RunDirectory, expected_of_two: bytes, first: bool
+    run: RunDirectory, expected_of_two: RunDirectory, first: bool
 ) -> None:
-    with started_twice(run, "--checkpoint-seconds", "0") as (process, said):
-        until(process, lambda: step(run) >= 22)  # of the second epoch's 16
+    # 17 checkpoints in the first epoch of 16 batches
+    with started_twice(run, "--checkpoint-seconds", "0", CHECKPOINT="24") as (process, said):
+        until_stopped(process)
         (other,) = (int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())
         os.kill(process.pid if first else other, signal.SIGKILL)
+        process.send_signal(signal.SIGCONT)
         code = process.wait(PATIENCE)
         end = time.monotonic() + PATIENCE
         while alive(other):
@@ -238,4 +221,4 @@ def test_one_of_two_processes_killed_within_an_epoch_of_online_smoothing(
     assert step(run) % 16, "killed at an epoch's end, where nothing is spread"
     assert not run.record_file.exists()
     finish(run, "--resume")
-    assert run.model_file.read_bytes() == expected_of_two
+    assert_same(run, expected_of_two)

@@ -1,7 +1,7 @@
 """Learning rates over a run."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctrobust.specs import ScheduleSpec
@@ -11,6 +11,7 @@ ADVERSARIAL = ScheduleSpec(name="multistep", milestones=(2 / 3, 5 / 6))
 NATURAL = ScheduleSpec(name="multistep")
 
 
+@settings(deadline=None)
 @given(st.integers(1, 2000).flatmap(lambda steps: st.tuples(st.integers(0, steps - 1), st.just(steps))))
 def test_cyclic_is_one_triangle(at: tuple[int, int]) -> None:
     t, T = at
@@ -66,6 +67,7 @@ def test_a_short_run_warms_up_for_one_epoch(epochs: int) -> None:
     assert [warmup(epoch, epochs) for epoch in range(3)] == [0.001, 1.0, 1.0]
 
 
+@settings(deadline=None)
 @given(st.integers(10, 300))
 def test_warm_up_rises_to_one(epochs: int) -> None:
     factors = [warmup(epoch, epochs) for epoch in range(epochs // 10 + 2)]
