@@ -136,7 +136,7 @@ FIELDS: list[tuple[str, BaseModel, dict[str, Any]]] = [
     (
         "", EvaluationSpec(data="digits", attack="fgsm:eps=0.1", weights="0" * 64),
         {"data": "mnist", "split": "train", "limit": 5, "attack": "fgsm:eps=0.2", "chunk": 5, "weights": "1" * 64,
-         "contents": "2" * 64},
+         "contents": "2" * 64, "revision": 1},
     ),
     (
         "model", ModelSpec(width=2),
@@ -166,7 +166,7 @@ def test_every_field_counts() -> None:
         parts = [base, *(base.model_copy(update={field: other}) for field, other in others.items())]
         specs = [TrainSpec().model_copy(update={where: part}) if where else part for part in parts]
         hashes += [spec_hash(spec) for spec in specs]
-    assert len(set(hashes)) == len(hashes) == 72
+    assert len(set(hashes)) == len(hashes) == 73
 
 
 share = st.floats(0, 1, exclude_max=True)

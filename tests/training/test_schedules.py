@@ -33,6 +33,9 @@ def test_cyclic_by_hand() -> None:
         (NATURAL, 50, (25, 37)),
         (NATURAL, 20, (10, 15)),
         (NATURAL, 200, (100, 150)),
+        (NATURAL, 2, (1, 1)),
+        (NATURAL, 1, (1, 1)),  # not before the first epoch's end
+        (ADVERSARIAL, 1, (1, 1)),
     ],
 )
 def test_multistep_falls_at_the_milestones_rounded_down(
