@@ -116,6 +116,7 @@ def test_without_gamma_a_run_is_the_baseline_to_the_bit(schedule: str, rates: li
     ("recipe", "passes"),
     [
         ({"name": "natural"}, 1),
+        ({"name": "natural", "samples": 2}, 1),
         ({"name": "fast"}, 2),
         ({"name": "madry", "steps": 3}, 4),
         ({"name": "free"}, 1),

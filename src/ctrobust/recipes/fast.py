@@ -48,7 +48,7 @@ class Fast:
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the attacked batch once."""
         keys = check_batch(x, y, keys)
-        inner: Attacked = self.inner or model
+        inner: Attacked = model if self.inner is None else self.inner
         with under_attack(inner):
             adv = ascend(
                 inner, x, self.starts.uniform(x, keys, self.eps), lambda logits: self.attack(logits, y),

@@ -70,7 +70,7 @@ class Trades:
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the batch once."""
         keys = check_batch(x, y, keys)
-        inner: Attacked = self.inner or model
+        inner: Attacked = model if self.inner is None else self.inner
         with under_attack(inner, evaluating=True):
             adv = ascend(
                 inner, x, self.starts.normal(x, keys, 0.001), self._attack(inner, x, y),

@@ -13,6 +13,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from torch import Tensor, nn
 
 from ctrobust.errors import InputError, RunError
+from ctrobust.models import Classifier
 from ctrobust.specs import TrainSpec
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ def is_main_process() -> bool:
 class Inner(nn.Module):
     """A network without its wrapper for many processes, in the run's precision: what an attack calls."""
 
-    def __init__(self, model: nn.Module, fabric: Fabric) -> None:
+    def __init__(self, model: Classifier, fabric: Fabric) -> None:
         super().__init__()
         self.model, self.fabric = model, fabric
 
@@ -99,6 +100,11 @@ class Inner(nn.Module):
         with self.fabric.autocast():
             logits: Tensor = self.model(x)
         return logits
+
+    def sample_logits(self, x: Tensor, k: int) -> Tensor:
+        """Those of its sub-networks."""
+        with self.fabric.autocast():
+            return self.model.sample_logits(x, k)
 
 
 class FabricRanks:

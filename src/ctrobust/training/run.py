@@ -57,7 +57,7 @@ class Run:
     Attributes:
         train: what it trains on, without the images held out.
         held: those, or None.
-        model: the network, and `wrapped` the same for many devices.
+        model: the network, and `wrapped` the same in the run's precision, for many devices.
         average: the moving average of its weights, where asked for.
         good: where the run stops at a collapse, the networks of the last epoch before one.
     """
@@ -91,8 +91,12 @@ class Run:
         with warnings.catch_warnings():  # newer versions of torch have another name for it, older ones have not
             warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
             wrapped, optimizer = fabric.setup(model, build_optimizer(spec, model))
-        wrapped.mark_forward_method("sample_logits")
-        recipe = build_recipe(spec, train.num_classes, ranks, Inner(model, fabric))
+        inner = Inner(model, fabric)
+        if fabric.world_size > 1:
+            wrapped.mark_forward_method("sample_logits")
+        else:
+            wrapped = inner  # fabric's own wrapper keeps to the precision in `forward` alone
+        recipe = build_recipe(spec, train.num_classes, ranks, inner)
         run = cls(
             spec, train, held, fabric, ranks, model, wrapped, optimizer, recipe,
             checkpoint.Progress(data=contents),
