@@ -26,9 +26,9 @@ def batches(epochs: int = 1, sizes: Sequence[int] = (8, 8, 5)) -> list[Batch]:
     return made * epochs
 
 
-def network() -> Classifier:
+def network(seed: int = 0) -> Classifier:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         body = nn.Sequential(
             nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(),
             nn.Conv2d(16, 32, 3, stride=2, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.Flatten(),
@@ -41,9 +41,11 @@ def optimizer(model: nn.Module) -> torch.optim.SGD:
     return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
 
 
-def descend(recipe: Recipe, model: Classifier, made: Sequence[Batch]) -> list[float]:
+def descend(
+    recipe: Recipe, model: Classifier, made: Sequence[Batch], descending: torch.optim.SGD | None = None
+) -> list[float]:
     """Train, and give the losses."""
-    descending, losses = optimizer(model), []
+    descending, losses = descending or optimizer(model), []
     for x, y, keys in made:
         for loss in recipe(model, x, y, keys):
             descending.zero_grad()
@@ -57,6 +59,19 @@ def trained(recipe: Recipe, made: Sequence[Batch]) -> dict[str, Tensor]:
     """Weights and statistics after training."""
     model = network()
     descend(recipe, model, made)
+    return model.state_dict()
+
+
+def trained_in_pieces(make: Callable[[], Recipe], made: Sequence[Batch]) -> dict[str, Tensor]:
+    """The same by recipes that each see one batch, end an epoch, and leave their state to the next one."""
+    model, state = network(), make().state_dict()
+    descending = optimizer(model)
+    for batch in made:
+        recipe = make()
+        recipe.load_state_dict(state)
+        descend(recipe, model, [batch], descending)
+        recipe.end_epoch()
+        state = {name: tensor.clone() for name, tensor in recipe.state_dict().items()}
     return model.state_dict()
 
 
@@ -79,16 +94,18 @@ class Passes:
     inputs: list[Tensor] = field(default_factory=list)
     training: list[bool] = field(default_factory=list)
     wanted: list[bool] = field(default_factory=list)
+    tracked: list[bool] = field(default_factory=list)
     backwards: list[None] = field(default_factory=list)
 
 
 def watched(model: Classifier) -> Passes:
-    """Note each pass: its images, whether BatchNorm was in training mode, whether parameters wanted gradients."""
+    """Note each pass: images, whether BatchNorm was in training mode, whether parameters and images want gradients."""
     passes = Passes()
     norm = next(part for part in model.modules() if isinstance(part, nn.BatchNorm2d))
 
     def forward(_: nn.Module, given: tuple[Tensor, ...]) -> None:
         passes.inputs.append(given[0].detach().clone())
+        passes.tracked.append(given[0].requires_grad)
         passes.training.append(norm.training)
         passes.wanted.append(any(parameter.requires_grad for parameter in model.parameters()))
 
@@ -99,6 +116,20 @@ def watched(model: Classifier) -> Passes:
     model.register_forward_pre_hook(forward)
     model.register_forward_hook(back)
     return passes
+
+
+def assert_same_course(recipe: Recipe, plain: Plain, made: Sequence[Batch]) -> None:
+    """Both show the network the same images, pass by pass, and leave the same weights.
+
+    In float64, where formulas written otherwise round too little to turn a gradient's sign.
+    """
+    exact = [(x.double(), y, keys) for x, y, keys in made]
+    one, two = network().double(), network().double()
+    found, expected = watched(one), watched(two)
+    descend(recipe, one, exact)
+    plain(two, optimizer(two), exact)
+    torch.testing.assert_close(found.inputs, expected.inputs)
+    torch.testing.assert_close(one.state_dict(), two.state_dict())
 
 
 def statistics(model: nn.Module) -> dict[str, Tensor]:

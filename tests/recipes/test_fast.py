@@ -1,17 +1,19 @@
 """Fast-AT, against a plain implementation."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 from ctrobust import draws, losses
 from ctrobust.recipes import Fast, Madry
 from tests.recipes.descent import (
     EPS,
     Batch,
+    assert_same_course,
     batches,
     descend,
     in_bounds,
@@ -21,26 +23,46 @@ from tests.recipes.descent import (
     trained,
     watched,
 )  # fmt: skip
+from tests.recipes.formulas import LABEL_OBJECTIVES, Label, ce
 
 SIZE = 10 / 255
 
 
-def plain(model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch]) -> None:
+def plain(
+    model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch], *,
+    eps: float = EPS, size: float = SIZE, attack: Label = ce, descent: Label = ce, seed: int = 0,
+) -> None:  # fmt: skip
     """The published code: one step from a random start, then one descent."""
     for batch, (x, y, keys) in enumerate(made):
-        noise = draws.uniform(keys, draws.stream(0, "start", batch), tuple(x.shape[1:]))
-        start = torch.clamp(x + (noise * (2 * EPS) - EPS), 0, 1).requires_grad_()
-        cross_entropy(model(start), y, reduction="sum").backward()
+        noise = draws.uniform(keys, draws.stream(seed, "start", batch), tuple(x.shape[1:])).to(x)
+        start = torch.clamp(x + (noise * (2 * eps) - eps), 0, 1).requires_grad_()
+        attack(model(start), y).sum().backward()
         assert start.grad is not None
-        adv = start.detach() + SIZE * torch.sign(start.grad)
-        adv = torch.clamp(torch.max(torch.min(adv, x + EPS), x - EPS), 0, 1)
+        adv = start.detach() + size * torch.sign(start.grad)
+        adv = torch.clamp(torch.max(torch.min(adv, x + eps), x - eps), 0, 1)
         descending.zero_grad()
-        cross_entropy(model(adv), y).backward()
+        descent(model(adv), y).mean().backward()
         descending.step()
 
 
 def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> None:
     assert same(trained(Fast(), batches(epochs=2)), plainly_trained(plain, batches(epochs=2)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "plainly"),
+    [
+        *LABEL_OBJECTIVES,
+        ({"eps": 0.1}, {"eps": 0.1, "size": 0.125}),
+        ({"step_size": 0.01}, {"size": 0.01}),
+        ({"eps": 0.02, "step_size": 0.03}, {"eps": 0.02, "size": 0.03}),
+        ({"seed": 1}, {"seed": 1}),
+    ],
+)
+def test_with_any_settings_the_points_and_weights_are_those_of_the_formulas(
+    fields: dict[str, Any], plainly: dict[str, Any]
+) -> None:
+    assert_same_course(Fast(**fields), partial(plain, **plainly), batches())
 
 
 def test_gamma_changes_them_wherever_it_acts() -> None:
@@ -82,12 +104,6 @@ def test_one_step_in_training_mode_without_gradients_of_parameters() -> None:
 def test_it_is_madrys_with_one_large_step() -> None:
     made = batches()
     assert same(trained(Fast(gamma=1.0), made), trained(Madry(steps=1, step_size=SIZE, gamma=1.0), made))
-
-
-def test_the_step_follows_the_radius() -> None:
-    assert Fast().step_size == SIZE
-    assert Fast(eps=0.2).step_size == pytest.approx(0.25)
-    assert Fast(eps=0.2, step_size=0.1).step_size == 0.1
 
 
 def test_starts_differ_from_epoch_to_epoch() -> None:

@@ -1,11 +1,12 @@
 """Free-AT, against a plain implementation."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import nn
 
 from ctrobust import losses
 from ctrobust.errors import InputError
@@ -13,6 +14,7 @@ from ctrobust.recipes import Free
 from tests.recipes.descent import (
     EPS,
     Batch,
+    assert_same_course,
     batches,
     descend,
     in_bounds,
@@ -20,28 +22,50 @@ from tests.recipes.descent import (
     plainly_trained,
     same,
     trained,
+    trained_in_pieces,
     watched,
 )  # fmt: skip
+from tests.recipes.formulas import LABEL_OBJECTIVES, Label, ce
+from tests.recipes.halves import halves
 
 
-def plain(model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch]) -> None:
+def plain(
+    model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch], *,
+    eps: float = EPS, size: float = EPS, replays: int = 8, attack: Label = ce, descent: Label = ce,
+) -> None:  # fmt: skip
     """The published code; the perturbation is brought into the box around the images of each new batch."""
     delta = torch.zeros_like(made[0][0])
     for x, y, _ in made:
         count = len(x)
         delta[:count] = torch.max(torch.min(delta[:count], 1 - x), 0 - x)
-        for _ in range(8):
+        for _ in range(replays):
             noise = delta[:count].clone().requires_grad_()
-            descending.zero_grad()
-            cross_entropy(model(x + noise), y).backward()
-            assert noise.grad is not None
-            stepped = torch.clamp(delta[:count] + EPS * torch.sign(noise.grad), -EPS, EPS)
+            logits = model(x + noise)
+            (gradient,) = torch.autograd.grad(attack(logits, y).sum(), noise, retain_graph=True)
+            stepped = torch.clamp(delta[:count] + size * torch.sign(gradient), -eps, eps)
             delta[:count] = torch.max(torch.min(stepped, 1 - x), 0 - x)
+            descending.zero_grad()
+            descent(logits, y).mean().backward()
             descending.step()
 
 
 def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> None:
     assert same(trained(Free(), batches(epochs=2)), plainly_trained(plain, batches(epochs=2)))
+
+
+@pytest.mark.parametrize(
+    ("fields", "plainly"),
+    [
+        *LABEL_OBJECTIVES,
+        ({"eps": 0.1}, {"eps": 0.1, "size": 0.1}),
+        ({"step_size": 0.01}, {"size": 0.01}),
+        ({"eps": 0.02, "step_size": 0.03}, {"eps": 0.02, "size": 0.03}),
+    ],
+)
+def test_with_any_settings_the_points_and_weights_are_those_of_the_formulas(
+    fields: dict[str, Any], plainly: dict[str, Any]
+) -> None:
+    assert_same_course(Free(replays=3, **fields), partial(plain, replays=3, **plainly), batches())
 
 
 def test_gamma_changes_them_wherever_it_acts() -> None:
@@ -111,46 +135,14 @@ def test_the_perturbation_persists_by_position_and_a_smaller_batch_uses_the_firs
     assert not torch.equal(then[:5], left[:5])
 
 
-def test_the_perturbation_survives_a_kill() -> None:
-    made = batches(epochs=2)
-    model, whole = network(), network()
-    descend(Free(), whole, made)
-    descending, recipe = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4), Free()
-    for x, y, keys in made:
-        state = {name: tensor.clone().contiguous() for name, tensor in recipe.state_dict().items()}
-        recipe = Free()
-        recipe.load_state_dict(state)
-        for loss in recipe(model, x, y, keys):
-            descending.zero_grad()
-            loss.backward()
-            descending.step()
-    assert same(model.state_dict(), whole.state_dict())
-
-
-class Half:
-    """One of two processes; what the other one gathers is given to it."""
-
-    count = 2
-    first = False
-
-    def __init__(self, index: int, other: "Half | None" = None) -> None:
-        self.index, self.other = index, other
-        self.mine: list[Tensor] = []
-
-    def gather(self, values: Tensor) -> Tensor:
-        self.mine.append(values)
-        return values if self.other is None else torch.cat([self.other.mine[len(self.mine) - 1], values])
-
-    def sum(self, values: Tensor) -> Tensor:
-        return values
+def test_the_perturbation_survives_the_end_of_an_epoch_and_a_kill() -> None:
+    assert same(trained_in_pieces(Free, batches(epochs=2)), trained(Free(), batches(epochs=2)))
 
 
 @pytest.mark.parametrize("size", [8, 7])
 def test_two_processes_keep_the_perturbation_of_the_whole_batch(size: int) -> None:
     x, y, keys = batches(sizes=(size,))[0]
-    zero = Half(0)
-    one = Half(1, zero)
-    parts = [Free(replays=1, ranks=zero), Free(replays=1, ranks=one)]
+    parts = [Free(replays=1, ranks=half) for half in halves()]
     for recipe in parts:
         which = slice(recipe.ranks.index, None, 2)
         descend(recipe, network(), [(x[which], y[which], keys[which])])
@@ -177,4 +169,3 @@ def test_what_is_used_wrongly_is_refused() -> None:
     with pytest.raises(InputError, match=r"the perturbation is for images \(3, 8, 8\), got \(3, 9, 9\)"):
         next(iter(recipe(model, torch.zeros(2, 3, 9, 9), y[:2], keys[:2])))
     assert Free().state_dict() == {}
-    assert (Free().step_size, Free(eps=0.1).step_size, Free(step_size=0.01).step_size) == (EPS, 0.1, 0.01)

@@ -1,19 +1,20 @@
 """Madry-AT, against a plain implementation."""
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import nn
 
 from ctrobust import draws, losses
 from ctrobust.recipes import Madry
 from tests.recipes.descent import (
     EPS,
     Batch,
+    assert_same_course,
     batches,
-    descend,
     in_bounds,
     network,
     plainly_trained,
@@ -22,33 +23,48 @@ from tests.recipes.descent import (
     trained,
     watched,
 )  # fmt: skip
+from tests.recipes.formulas import LABEL_OBJECTIVES, Label, ce
 
-STEPS, SIZE = 7, 2 / 255
-
-
-def attacked(model: nn.Module, x: Tensor, y: Tensor, keys: Tensor, batch: int) -> Tensor:
-    """PGD as the published code has it, with backward through everything."""
-    noise = draws.uniform(keys, draws.stream(0, "start", batch), tuple(x.shape[1:]))
-    adv = torch.clamp(x + (noise * (2 * EPS) - EPS), 0, 1)
-    for _ in range(STEPS):
-        adv = adv.detach().requires_grad_()
-        cross_entropy(model(adv), y, reduction="sum").backward()
-        assert adv.grad is not None
-        adv = adv.detach() + SIZE * torch.sign(adv.grad)
-        adv = torch.clamp(torch.max(torch.min(adv, x + EPS), x - EPS), 0, 1)
-    return adv.detach()
+SIZE = 2 / 255
 
 
-def plain(model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch]) -> None:
+def plain(
+    model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch], *,
+    eps: float = EPS, steps: int = 7, size: float = SIZE, attack: Label = ce, descent: Label = ce, seed: int = 0,
+) -> None:  # fmt: skip
+    """The published code: PGD with backward through everything, then one descent."""
     for batch, (x, y, keys) in enumerate(made):
-        adv = attacked(model, x, y, keys, batch)
+        noise = draws.uniform(keys, draws.stream(seed, "start", batch), tuple(x.shape[1:])).to(x)
+        adv = torch.clamp(x + (noise * (2 * eps) - eps), 0, 1)
+        for _ in range(steps):
+            adv = adv.detach().requires_grad_()
+            attack(model(adv), y).sum().backward()
+            assert adv.grad is not None
+            adv = adv.detach() + size * torch.sign(adv.grad)
+            adv = torch.clamp(torch.max(torch.min(adv, x + eps), x - eps), 0, 1)
         descending.zero_grad()
-        cross_entropy(model(adv), y).backward()
+        descent(model(adv), y).mean().backward()
         descending.step()
 
 
 def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> None:
     assert same(trained(Madry(), batches()), plainly_trained(plain, batches()))
+
+
+@pytest.mark.parametrize(
+    ("fields", "plainly"),
+    [
+        *LABEL_OBJECTIVES,
+        ({"eps": 0.1}, {"eps": 0.1, "size": 0.025}),
+        ({"step_size": 0.01}, {"size": 0.01}),
+        ({"eps": 0.02, "steps": 3, "step_size": 0.03}, {"eps": 0.02, "steps": 3, "size": 0.03}),
+        ({"seed": 1}, {"seed": 1}),
+    ],
+)
+def test_with_any_settings_the_points_and_weights_are_those_of_the_formulas(
+    fields: dict[str, Any], plainly: dict[str, Any]
+) -> None:
+    assert_same_course(Madry(**fields), partial(plain, **plainly), batches())
 
 
 def test_gamma_changes_them_wherever_it_acts() -> None:
@@ -109,35 +125,3 @@ def test_each_step_is_in_bounds_and_none_is_made_before_the_loss_is_asked_for() 
     moved = [(after - before).abs().max() for before, after in zip(passes.inputs, passes.inputs[1:], strict=False)]
     assert all(0 < move <= SIZE + 1e-6 for move in moved)
     assert not x.requires_grad
-
-
-@pytest.mark.parametrize(
-    ("fields", "steps", "size"), [({"eps": 0.1}, 7, 0.025), ({"steps": 3, "step_size": 0.01}, 3, 0.01)]
-)
-def test_steps_and_their_size_are_free_and_follow_the_radius(fields: dict[str, float], steps: int, size: float) -> None:
-    recipe = Madry(**fields)  # type: ignore[arg-type]
-    assert recipe.steps == steps
-    assert recipe.step_size == pytest.approx(size)
-
-
-def test_starts_differ_from_epoch_to_epoch_and_survive_a_kill() -> None:
-    model, made = network(), batches(epochs=2, sizes=(8,))
-    passes = watched(model)
-    recipe = Madry(steps=1)
-    descend(recipe, model, made)
-    first, second = passes.inputs[0], passes.inputs[2]
-    assert (first != second).float().mean() > 0.8
-    again, other = Madry(steps=1), network()
-    again.load_state_dict(recipe.state_dict())
-    seen = watched(other)
-    next(iter(again(other, *made[0])))
-    next(iter(recipe(model, *made[0])))
-    assert torch.equal(seen.inputs[0], passes.inputs[4])
-    recipe.end_epoch()
-
-
-def test_attacks_call_the_inner_network_and_the_descent_the_outer_one() -> None:
-    inner, outer = network(), network()
-    seen_inside, seen_outside = watched(inner), watched(outer)
-    next(iter(Madry(inner=inner)(outer, *batches()[0])))
-    assert (len(seen_inside.inputs), len(seen_outside.inputs)) == (7, 1)

@@ -1,5 +1,6 @@
 """Natural training: what a batch's loss is."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import pytest
@@ -11,6 +12,7 @@ from ctrobust import losses
 from ctrobust.models import Classifier, build
 from ctrobust.recipes import RECIPES, Natural, Recipe
 from ctrobust.regularizers import tell
+from tests.recipes.halves import halves
 
 N, K = 12, 4
 KEYS = torch.arange(100, 100 + N)
@@ -43,10 +45,11 @@ def test_one_sample_takes_another_base_loss() -> None:
     assert loss < only_loss(Natural(), network())
 
 
-def test_multi_sample_dropout_is_the_mean_over_the_samples() -> None:
+@pytest.mark.parametrize("base", [losses.cross_entropy, losses.focal])
+def test_multi_sample_dropout_is_the_mean_over_the_samples(base: Callable[[Tensor, Tensor], Tensor]) -> None:
     logits = network().sample_logits(X, K)
-    expected = torch.stack([cross_entropy(sample, Y) for sample in logits]).mean()
-    torch.testing.assert_close(only_loss(Natural(samples=K), network()), expected)
+    expected = torch.stack([base(sample, Y) for sample in logits]).mean()
+    torch.testing.assert_close(only_loss(Natural(base, samples=K), network()), expected)
 
 
 @pytest.mark.parametrize("diversity", ["cosine", "pearson"])
@@ -57,6 +60,17 @@ def test_with_rho_it_is_mdl_of_the_samples(diversity: Literal["cosine", "pearson
     loss = only_loss(Natural(samples=K, rho=0.7, eta=eta, diversity=diversity), network())
     assert torch.equal(loss, expected)
     assert loss > only_loss(Natural(samples=K), network())
+
+
+def test_the_percentile_is_that_of_the_batch_of_all_processes() -> None:
+    logits = network().sample_logits(X, K)
+    easy, hard = losses.mask_score(logits, Y).argsort().chunk(2)
+    for half, part in zip(halves(), (easy, hard), strict=True):
+        model = network()
+        tell(model, seed=0, step=0, keys=KEYS[part], progress=0.0)
+        (loss,) = Natural(samples=K, rho=0.7, eta=50.0, ranks=half)(model, X[part], Y[part], KEYS[part])
+    expected = torch.stack([cross_entropy(sample[hard], Y[hard]) for sample in logits]).mean()
+    torch.testing.assert_close(loss, expected)  # of the second process, all of whose examples lie above it
 
 
 def test_the_settings_of_mdl_all_count() -> None:

@@ -1,10 +1,12 @@
 """Online label smoothing: what is accumulated, when it counts, what survives a kill."""
 
+import pytest
 import torch
 from torch import Tensor
 
 from ctrobust import losses
 from ctrobust.recipes import Natural, OnlineSmoothing
+from tests.recipes.halves import halves
 
 
 class Outputs(torch.nn.Module):
@@ -38,13 +40,14 @@ def test_soft_labels_are_the_mean_output_of_who_was_right() -> None:
     assert memory.sums.sum() == memory.counts.sum() == 0
 
 
-def test_with_mdl_the_mean_output_of_the_samples_is_accumulated() -> None:
+@pytest.mark.parametrize("samples", [1, 4])
+def test_the_mean_output_of_the_samples_is_accumulated(samples: int) -> None:
     y = torch.tensor([0, 1, 2, 0, 1])
     logits_k = torch.rand(4, 5, 3) + 2 * torch.eye(3)[y]
     memory = OnlineSmoothing(3)
-    list(Natural(loss=memory, samples=4, rho=1.0)(Outputs(logits_k), torch.zeros(5), y, torch.arange(5)))
+    list(Natural(loss=memory, samples=samples, rho=1.0)(Outputs(logits_k), torch.zeros(5), y, torch.arange(5)))
     expected = OnlineSmoothing(3)
-    expected.observe(logits_k.softmax(-1).mean(0), y)
+    expected.observe(logits_k[:samples].softmax(-1).mean(0), y)
     torch.testing.assert_close(memory.sums, expected.sums)
     assert expected.counts.tolist() == [2, 2, 1]
 
@@ -59,7 +62,7 @@ def test_the_second_epoch_uses_the_soft_labels() -> None:
     torch.testing.assert_close(loss, losses.online_label_smoothing(logits[0], y, torch.eye(4) * 0.6 + 0.1).mean())
 
 
-def test_state_survives() -> None:
+def test_state_survives_and_is_not_shared() -> None:
     memory, other = OnlineSmoothing(4), OnlineSmoothing(4)
     memory.observe(torch.eye(4) * 0.6 + 0.1, torch.arange(4))
     memory.end_epoch()
@@ -67,3 +70,23 @@ def test_state_survives() -> None:
     Natural(loss=other).load_state_dict(Natural(loss=memory).state_dict())
     for name, tensor in memory.state_dict().items():
         assert torch.equal(tensor, other.state_dict()[name])
+    other.observe(torch.eye(4), torch.arange(4))
+    assert memory.sums.sum() == memory.counts.sum() == 4
+
+
+def test_two_processes_make_one_memory_and_each_goes_on_with_its_own_part() -> None:
+    y = torch.tensor([0, 1, 2, 0, 1, 2, 0])
+    p = (torch.rand(7, 3) + 2 * torch.eye(3)[y]).softmax(1)
+    whole, parts = OnlineSmoothing(3), [OnlineSmoothing(3, half) for half in halves()]
+    whole.observe(p, y)
+    for index, part in enumerate(parts):
+        part.observe(p[index::2], y[index::2])
+    _, state = [part.state_dict() for part in parts]
+    for index, half in enumerate(halves()):
+        again = OnlineSmoothing(3, half)
+        again.load_state_dict(state)
+        assert torch.equal(again.sums, parts[index].sums)
+        assert torch.equal(again.counts, parts[index].counts)
+    for part in (*parts, whole):
+        part.end_epoch()
+    torch.testing.assert_close(parts[1].soft_labels, whole.soft_labels)

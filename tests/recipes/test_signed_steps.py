@@ -2,14 +2,15 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
+from ctrobust.recipes import Fast, Madry, Trades
 from ctrobust.recipes.signed_steps import Starts, signed_step, under_attack
-from tests.recipes.descent import EPS, batches, in_bounds, network
+from tests.recipes.descent import EPS, batches, in_bounds, network, same, trained, trained_in_pieces, watched
 
 X, Y, KEYS = batches()[0]
+Attacking = type[Fast] | type[Madry] | type[Trades]
 
 
 def test_starts_are_fresh_for_each_batch_and_belong_to_the_example() -> None:
@@ -39,6 +40,7 @@ def test_starts_go_on_where_they_were() -> None:
     assert torch.equal(other.uniform(X, KEYS, EPS), starts.uniform(X, KEYS, EPS))
 
 
+@settings(deadline=None)
 @given(
     st.floats(0, 1, width=32), st.floats(-1, 1, width=32), st.floats(1e-3, 0.5), st.floats(1e-3, 1), st.integers(-1, 1)
 )
@@ -71,4 +73,27 @@ def test_all_is_as_it_was_found_also_after_an_error(evaluating: bool) -> None:
     assert [part.training for part in model.modules()] == modes
     assert [parameter.requires_grad for parameter in model.parameters()] == asked
     assert not frozen.requires_grad
-    assert isinstance(model, nn.Module)
+
+
+@pytest.mark.parametrize(("recipe", "inside", "outside"), [(Fast, 1, 1), (Madry, 7, 1), (Trades, 11, 2)])
+def test_the_attack_goes_through_the_inner_network_and_the_descent_through_the_model(
+    recipe: Attacking, inside: int, outside: int
+) -> None:
+    inner, alone, model = network(seed=1), network(seed=1), network()
+    in_inner, in_alone, in_model = watched(inner), watched(alone), watched(model)
+    (loss,) = recipe(inner=inner)(model, X, Y, KEYS)
+    next(recipe()(alone, X, Y, KEYS))
+    assert (len(in_inner.inputs), len(in_model.inputs)) == (inside, outside)
+    assert all(map(torch.equal, in_inner.inputs + in_model.inputs, in_alone.inputs))
+    assert in_inner.training == [recipe is not Trades] * inside
+    assert in_inner.wanted == [False] * inside
+    assert in_model.training == in_model.wanted == [True] * outside
+    assert in_model.tracked == [False] * outside
+    loss.backward()
+    assert all(parameter.grad is None for parameter in inner.parameters())
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("recipe", [Fast, Madry, Trades])
+def test_the_starts_of_a_recipe_survive_the_end_of_an_epoch_and_a_kill(recipe: Attacking) -> None:
+    assert same(trained_in_pieces(recipe, batches()), trained(recipe(), batches()))

@@ -1,12 +1,12 @@
 """TRADES, against a plain implementation."""
 
 from collections.abc import Sequence
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
 from ctrobust import draws, losses
 from ctrobust.errors import InputError
@@ -14,8 +14,8 @@ from ctrobust.recipes import Trades
 from tests.recipes.descent import (
     EPS,
     Batch,
+    assert_same_course,
     batches,
-    descend,
     in_bounds,
     network,
     plainly_trained,
@@ -23,34 +23,59 @@ from tests.recipes.descent import (
     trained,
     watched,
 )  # fmt: skip
+from tests.recipes.formulas import Pair, attacked_std, kl, sce, skl, std, trades
+
+BASELINE = trades()
 
 
-def divergence(adv_logits: Tensor, clean_logits: Tensor, reduction: str = "sum") -> Tensor:
-    return kl_div(log_softmax(adv_logits, 1), log_softmax(clean_logits, 1), reduction=reduction, log_target=True)
-
-
-def plain(model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch]) -> None:
+def plain(
+    model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch], *,
+    eps: float = EPS, steps: int = 10, size: float = 0.007, attack: Pair = kl, descent: Pair = BASELINE, seed: int = 0,
+) -> None:  # fmt: skip
     """The published code, with the clean images run once in the descent."""
     for batch, (x, y, keys) in enumerate(made):
         model.eval()
-        adv = x + 0.001 * draws.normal(keys, draws.stream(0, "start", batch), tuple(x.shape[1:]))
-        clean_logits = model(x).detach()
-        for _ in range(10):
+        adv = x + 0.001 * draws.normal(keys, draws.stream(seed, "start", batch), tuple(x.shape[1:])).to(x)
+        clean_logits = torch.empty(0) if attack is attacked_std else model(x).detach()
+        for _ in range(steps):
             adv = adv.detach().requires_grad_()
-            divergence(model(adv), clean_logits).backward()
+            attack(model(adv), clean_logits, y).sum().backward()
             assert adv.grad is not None
-            adv = adv.detach() + 0.007 * torch.sign(adv.grad)
-            adv = torch.clamp(torch.min(torch.max(adv, x - EPS), x + EPS), 0, 1)
+            adv = adv.detach() + size * torch.sign(adv.grad)
+            adv = torch.clamp(torch.min(torch.max(adv, x - eps), x + eps), 0, 1)
         model.train()
         descending.zero_grad()
         clean_logits = model(x)
-        loss = cross_entropy(clean_logits, y) + 6.0 * divergence(model(adv.detach()), clean_logits, "batchmean")
-        loss.backward()
+        descent(model(adv.detach()), clean_logits, y).mean().backward()
         descending.step()
 
 
 def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> None:
     assert same(trained(Trades(), batches()), plainly_trained(plain, batches()))
+
+
+@pytest.mark.parametrize(
+    ("fields", "plainly"),
+    [
+        ({"gamma": 5.0}, {"attack": skl(5.0), "descent": trades(sce(5.0), skl(5.0))}),
+        (
+            {"gamma": 5.0, "std_at": "clean"},
+            {"attack": skl(5.0, "clean"), "descent": trades(sce(5.0), skl(5.0, "clean"))},
+        ),
+        ({"gamma": 5.0, "gamma_in": "attack"}, {"attack": skl(5.0)}),
+        ({"gamma": 5.0, "gamma_in": "descent"}, {"descent": trades(sce(5.0), skl(5.0))}),
+        ({"loss": "std"}, {"attack": attacked_std, "descent": trades(std, attacked_std)}),
+        ({"beta": 1.5}, {"descent": trades(beta=1.5)}),
+        ({"eps": 0.1}, {"eps": 0.1, "size": 0.1 / EPS * 0.007}),
+        ({"step_size": 0.01}, {"size": 0.01}),
+        ({"eps": 0.02, "steps": 3, "step_size": 0.03}, {"eps": 0.02, "steps": 3, "size": 0.03}),
+        ({"seed": 1}, {"seed": 1}),
+    ],
+)
+def test_with_any_settings_the_points_and_weights_are_those_of_the_formulas(
+    fields: dict[str, Any], plainly: dict[str, Any]
+) -> None:
+    assert_same_course(Trades(**fields), partial(plain, **plainly), batches())
 
 
 def test_every_setting_changes_them() -> None:
@@ -172,22 +197,6 @@ def test_at_the_clean_output_the_attack_goes_where_kl_leads() -> None:
         found[name] = passes.inputs[1:11]
     assert all(map(torch.equal, found["kl"], found["clean"]))
     assert not torch.equal(found["kl"][-1], found["adv"][-1])
-
-
-def test_the_step_follows_the_radius_and_starts_survive_a_kill() -> None:
-    assert Trades().step_size == 0.007
-    assert Trades(eps=0.3).step_size == pytest.approx(0.3 / (8 / 255) * 0.007)
-    assert Trades(step_size=0.01).step_size == 0.01
-    made, model = batches(epochs=2, sizes=(8,)), network()
-    passes, recipe = watched(model), Trades(steps=1)
-    descend(recipe, model, made)
-    assert not torch.equal(passes.inputs[1], passes.inputs[5])
-    again = Trades(steps=1)
-    again.load_state_dict(recipe.state_dict())
-    for one in (recipe, again):
-        next(iter(one(model, *made[0])))
-    assert torch.equal(passes.inputs[9], passes.inputs[13])
-    recipe.end_epoch()
 
 
 def test_an_unknown_loss_is_refused() -> None:
