@@ -352,6 +352,16 @@ def test_the_order_of_the_data_changes_every_epoch_and_visits_all(
     assert seen[:80] != seen[80:]
 
 
+def test_what_is_no_spec_or_no_run_is_refused(run: RunDirectory) -> None:
+    fields: Any = FIELDS
+    path: Any = run.path
+    with pytest.raises(InputError, match=r"train takes a TrainSpec, .* got dict and RunDirectory"):
+        train(fields, run)
+    with pytest.raises(InputError, match=r"got TrainSpec and \w*Path"):
+        train(SPEC, path)
+    assert not run.path.exists()
+
+
 def test_more_epochs_are_another_run(run: RunDirectory, finished: RunDirectory) -> None:
     longer: TrainSpec = SPEC.model_copy(update={"epochs": 3})
     with pytest.raises(RunError, match="holds another run"):

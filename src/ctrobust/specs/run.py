@@ -34,7 +34,7 @@ class ScheduleSpec(Part):
 
 
 class TrainSpec(Part):
-    """One training run."""
+    """One training run, field by field; `train_spec` makes one with what is customary for its data and recipe."""
 
     data: str = "digits"
     limit: Count | None = None

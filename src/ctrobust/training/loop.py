@@ -12,7 +12,7 @@ from lightning_fabric import Fabric
 
 from ctrobust import data
 from ctrobust.data import Dataset
-from ctrobust.errors import CtrobustError, RunError
+from ctrobust.errors import CtrobustError, InputError, RunError
 from ctrobust.regularizers import forget
 from ctrobust.specs import TrainSpec, differences, spec_hash
 from ctrobust.store import RunDirectory
@@ -78,9 +78,15 @@ def train(
     """Train as the spec says, from the start or from the last checkpoint, and give the record.
 
     Raises:
+        InputError: `spec` and `run` are something else.
         RunError: the directory holds a run and `resume` was not asked for, or it cannot be written.
         Interrupted: `saving.stop` said so; the state is saved.
     """
+    if not (isinstance(spec, TrainSpec) and isinstance(run, RunDirectory)):
+        raise InputError(
+            "train takes a TrainSpec, as ctrobust.specs.train_spec makes of a dict, and a ctrobust.store.RunDirectory; "
+            f"got {type(spec).__name__} and {type(run).__name__}"
+        )
     fabric = (devices or Devices()).fabric(spec)
     train_set = data.load(spec.data, "train", data_root).take(spec.limit)
     test_set = data.load(spec.data, "test", data_root)
