@@ -267,6 +267,13 @@ def test_a_model_is_evaluated_in_its_own_precision(dtype: torch.dtype) -> None:
     assert abs(out.distance.max() - 0.1) < 1e-7  # the ball's is never below float32
 
 
+def test_a_model_of_less_precision_must_give_logits_too() -> None:
+    model = identity(torch.bfloat16)
+    model.register_forward_hook(lambda _, __, logits: (logits, logits))
+    with pytest.raises(InputError, match=r"the model gives a floating tensor of logits, got <class 'tuple'>"):
+        evaluate(model, pixels())
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_module_without_parameters(dtype: torch.dtype) -> None:
     out = evaluate(nn.Flatten().eval(), pixels(dtype), FGSM(eps=0.1))

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -166,17 +167,17 @@ class _Chunks:
 
 
 class _Rounding(nn.Module):
-    """A model that is shown float32 images in its own precision."""
+    """A model of less than float32, for images and logits that are not."""
 
     def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()
         self.model, self.dtype = model, dtype
         self.training = model.training
 
-    def forward(self, x: Tensor) -> Tensor:
-        """What the model gives."""
-        logits: Tensor = self.model(x.to(self.dtype))
-        return logits
+    def forward(self, x: Tensor) -> Any:
+        """What the model gives for the images in its own precision."""
+        logits = self.model(x.to(self.dtype))
+        return logits.float() if isinstance(logits, Tensor) and logits.is_floating_point() else logits
 
 
 def _assemble(labels: Tensor, clean: Tensor, campaign: Campaign) -> Evaluation:
