@@ -53,3 +53,10 @@ LABEL_OBJECTIVES: list[tuple[dict[str, Any], dict[str, Label]]] = [
     ({"loss": "std"}, {"attack": std, "descent": std}),
 ]
 """Settings of Fast, Free and Madry, and what is then ascended and descended in place of CE."""
+
+STEPS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"step_size": 0.01}, {"size": 0.01}),
+    ({"eps": 0.02, "steps": 3, "step_size": 0.03}, {"eps": 0.02, "steps": 3, "size": 0.03}),
+    ({"seed": 1}, {"seed": 1}),
+]
+"""Settings of the attacks of Madry and TRADES, and what they are called in the plain implementations."""

@@ -23,7 +23,7 @@ from tests.recipes.descent import (
     trained,
     watched,
 )  # fmt: skip
-from tests.recipes.formulas import Pair, attacked_std, kl, sce, skl, std, trades
+from tests.recipes.formulas import STEPS, Pair, attacked_std, kl, sce, skl, std, trades
 
 BASELINE = trades()
 
@@ -67,9 +67,7 @@ def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> Non
         ({"loss": "std"}, {"attack": attacked_std, "descent": trades(std, attacked_std)}),
         ({"beta": 1.5}, {"descent": trades(beta=1.5)}),
         ({"eps": 0.1}, {"eps": 0.1, "size": 0.1 / EPS * 0.007}),
-        ({"step_size": 0.01}, {"size": 0.01}),
-        ({"eps": 0.02, "steps": 3, "step_size": 0.03}, {"eps": 0.02, "steps": 3, "size": 0.03}),
-        ({"seed": 1}, {"seed": 1}),
+        *STEPS,
     ],
 )
 def test_with_any_settings_the_points_and_weights_are_those_of_the_formulas(

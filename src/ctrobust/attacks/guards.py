@@ -12,6 +12,8 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from ctrobust.errors import InputError
 
+PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax"
+
 
 def check_batch(x: Tensor, y: Tensor, keys: Tensor | None) -> Tensor:
     """Refuse what is no batch of images in [0, 1] with labels; give the keys, 0..N-1 by default."""

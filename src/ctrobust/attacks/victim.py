@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks.guards import check_batch, check_logits, clean_pass, probabilities
+from ctrobust.attacks.guards import PROBABILITIES, check_batch, check_logits, clean_pass, probabilities
 from ctrobust.attacks.objectives import Objective
 from ctrobust.attacks.passes import Mean
 from ctrobust.attacks.prepared import Prepared
@@ -17,7 +17,6 @@ FEW = 0.6
 """Backward passes take half as long again as forward ones: below this share the few are run again on their own."""
 
 
-PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax"
 NO_GRADIENT = "the model's logits cannot be differentiated by the images: does it detach them, or is it under no_grad?"
 
 

@@ -10,9 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust.attacks import Attack, parse, prepare
-from ctrobust.attacks.guards import check_batch, check_model, clean_pass, modes, probabilities, untouched
+from ctrobust.attacks.guards import (
+    PROBABILITIES,
+    check_batch,
+    check_model,
+    clean_pass,
+    modes,
+    probabilities,
+    untouched,
+)
 from ctrobust.attacks.parts import WORTH_PREPARING, left_out
-from ctrobust.attacks.victim import PROBABILITIES
 from ctrobust.data import Dataset, to_float
 from ctrobust.errors import InputError
 from ctrobust.evaluation.campaign import Campaign, Forgetful, Keeper, cost
@@ -139,11 +146,12 @@ class _Chunks:
         self.size = size
         tensors = itertools.chain(model.parameters(), model.buffers())
         self.reference = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
-        self.coarse = self.reference is not None and self.reference.dtype in (torch.float16, torch.bfloat16)
+        dtype = None if self.reference is None else self.reference.dtype
+        self.coarse = dtype if dtype in (torch.float16, torch.bfloat16) else None
 
     def fitting(self, model: nn.Module) -> nn.Module:
         """The model for these images: one of less than float32 would leave the ball by the rounding of its type."""
-        return _Rounding(model, self.reference.dtype) if self.coarse and self.reference is not None else model
+        return model if self.coarse is None else _Rounding(model, self.coarse)
 
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Images, labels and keys of these positions."""
