@@ -14,15 +14,22 @@ import tempfile
 import time
 from pathlib import Path
 
-METHODS = ("dropout", "multi-sample-dropout", "mdl", "mdl-pcc", "dropconnect")
+NATURAL = ("dropout", "multi-sample-dropout", "mdl", "mdl-pcc", "dropconnect")
+WITH = "--eps 0.1 --gamma 2"
+RUNS = {method: f"--method {method} --limit 480" for method in NATURAL} | {
+    "fast, average, best": f"--recipe fast {WITH} --limit 580 --validation 100 --ema 0.9 --stop-on-collapse",
+    "madry": f"--recipe madry {WITH} --limit 480",
+    "free": f"--recipe free {WITH} --limit 480",
+    "trades": f"--recipe trades {WITH} --limit 480",
+}
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
-OPTIONS = "--limit 480 --epochs 4 --batch-size 16 --width 16 --threads 1 --checkpoint-seconds 0"
-STEPS = 120
+OPTIONS = "--epochs 4 --batch-size 16 --width 16 --threads 1 --checkpoint-seconds 0"
+BATCHES = 120
 PATIENCE = 120.0
 
 
-def start(out: Path, method: str) -> subprocess.Popen[bytes]:
-    command = [COMMAND, "train", "--method", method, *OPTIONS.split(), "--out", str(out), "--resume"]
+def start(out: Path, name: str) -> subprocess.Popen[bytes]:
+    command = [COMMAND, "train", *RUNS[name].split(), *OPTIONS.split(), "--out", str(out), "--resume"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
 
@@ -38,15 +45,21 @@ def changed(out: Path) -> int:
     return checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
 
 
-def undisturbed(out: Path, method: str) -> tuple[bytes, float]:
+def weights(out: Path) -> list[bytes]:
+    """The last ones and, where images were held out, the best."""
+    files = (out / "model.safetensors", out / "checkpoint" / "best.safetensors")
+    return [file.read_bytes() for file in files if file.exists()]
+
+
+def undisturbed(out: Path, name: str) -> tuple[list[bytes], float]:
     """The weights, and the seconds until the first checkpoint."""
     begun = time.monotonic()
-    process = start(out, method)
+    process = start(out, name)
     while not changed(out) and process.poll() is None:
         time.sleep(0.01)
     startup = time.monotonic() - begun
     finish(process)
-    return (out / "model.safetensors").read_bytes(), startup
+    return weights(out), startup
 
 
 def leftovers(out: Path) -> list[Path]:
@@ -76,37 +89,37 @@ def kill(process: subprocess.Popen[bytes], out: Path, writes: int, *, inside: bo
     return process.returncode == -signal.SIGKILL
 
 
-def torture(folder: Path, method: str, kills: int, chance: random.Random) -> bool:
+def torture(folder: Path, name: str, kills: int, chance: random.Random) -> bool:
     """Kill a run so often on its way to the end; whether it ends with the same bits."""
-    expected, startup = undisturbed(folder / "undisturbed", method)
+    expected, startup = undisturbed(folder / "undisturbed", name)
     out, done, inside, begun = folder / "killed", 0, 0, time.monotonic()
     while done < kills and not (out / "record.json").exists():
-        process = start(out, method)
+        process = start(out, name)
         within = done % 2 == 1
-        writes = chance.randrange(1 + STEPS // kills)
+        writes = chance.randrange(1 + BATCHES // kills)
         pause = chance.random() * (0.05 if writes else startup)
         killed = kill(process, out, max(writes, within), inside=within, pause=pause)
         inside += killed and within
         done += killed
-        print(f"  {method}: kill {done} of {kills}, {inside} inside a checkpoint", file=sys.stderr, flush=True)
-    finish(start(out, method))
-    same = (out / "model.safetensors").read_bytes() == expected and not leftovers(out)
+        print(f"  {name}: kill {done} of {kills}, {inside} inside a checkpoint", file=sys.stderr, flush=True)
+    finish(start(out, name))
+    same = weights(out) == expected and not leftovers(out)
     verdict = f"{'identical' if same else 'DIFFERENT'} bytes, {time.monotonic() - begun:.0f} s"
-    print(f"{method:22}{done:3} kills,{inside:3} of them inside a checkpoint write: {verdict}", flush=True)
+    print(f"{name:22}{done:3} kills,{inside:3} of them inside a checkpoint write: {verdict}", flush=True)
     return same
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=30, help="over all methods")
+    parser.add_argument("--kills", type=int, default=54, help="over all runs")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     options = parser.parse_args()
-    print(f"seed {options.seed}, runs of {STEPS} steps with a checkpoint at each", flush=True)
+    print(f"seed {options.seed}, runs of {BATCHES} batches with a checkpoint after each", flush=True)
     results: list[bool] = []
-    for index, method in enumerate(METHODS):
-        kills = (options.kills + index) // len(METHODS)
+    for index, name in enumerate(RUNS):
+        kills = (options.kills + index) // len(RUNS)
         with tempfile.TemporaryDirectory() as folder:
-            results.append(torture(Path(folder), method, max(kills, 1), random.Random(f"{options.seed} {method}")))
+            results.append(torture(Path(folder), name, max(kills, 1), random.Random(f"{options.seed} {name}")))
     sys.exit(0 if all(results) else 1)
 
 

@@ -65,7 +65,7 @@ def test_the_line_of_an_epoch_says_what_was_measured_and_that_it_collapsed(capsy
         bar.epoch({**metrics, **more})
         bar.step(4, 8, 3, 1.4)
         bar.epoch({**metrics, "epoch": 4, "collapsed": False})
-    assert bar.bar.tasks[0].fields["note"] == "epoch 4 loss 1.4000 [bold red]COLLAPSED in epoch 3[/]"
+    assert bar.bar.tasks[0].fields["note"] == "epoch 4 loss 1.4000 PGD-5 3% [bold red]COLLAPSED in epoch 3[/]"
     assert capsys.readouterr().err.splitlines() == [
         "train runs/a: epoch 3 loss 1.5000 lr 0.2 FGSM on a training batch 50.0% PGD-5 3.1% validation 80.0% "
         "PGD-10 40.0% 3.1 s COLLAPSED in epoch 3",

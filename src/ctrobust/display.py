@@ -72,7 +72,7 @@ class TrainingBar:
         self.hidden = hidden
         self.bar = _bar(hidden=hidden)
         self.task = self.bar.add_task(escape(title), total=None, note="")
-        self.fallen = ""
+        self.watched = self.fallen = ""
 
     def __enter__(self) -> "TrainingBar":
         self.bar.start()
@@ -83,10 +83,13 @@ class TrainingBar:
 
     def step(self, done: int, total: int, epoch: int, loss: float) -> None:
         """Move the bar."""
-        self.bar.update(self.task, completed=done, total=total, note=f"epoch {epoch + 1} loss {loss:.4f}{self.fallen}")
+        note = f"epoch {epoch + 1} loss {loss:.4f}{self.watched}{self.fallen}"
+        self.bar.update(self.task, completed=done, total=total, note=note)
 
     def epoch(self, metrics: dict[str, Any]) -> None:
-        """Print a line where there is no bar; a collapse is told in both."""
+        """Print a line where there is no bar; what the collapse watch saw is told in both."""
+        if "watched_accuracy" in metrics:
+            self.watched = f" PGD-5 {100 * metrics['watched_accuracy']:.0f}%"
         if metrics.get("collapsed"):
             self.fallen = f" [bold red]COLLAPSED in epoch {metrics['epoch']}[/]"
         if self.bar.disable and not self.hidden:
