@@ -193,11 +193,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
+    keep_freed_memory()  # as the command does; the plain loops have it as well
     setting = SETTINGS[options.setting]
     if options.method.startswith("plain"):
         serve(setting.plain(options.method).step, asked())
         return
-    keep_freed_memory()  # as the command does
     fabric = Devices(accelerator="cpu").fabric(setting.spec(options.method, options.ranks))
     fabric.launch(lambda fabric: train_together(fabric, setting, options.method, options.threads))
 

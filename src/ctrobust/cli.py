@@ -8,14 +8,18 @@ import json
 import re
 import sys
 import traceback
+import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ctrobust import display, specs
 from ctrobust._version import __version__
 from ctrobust.errors import CtrobustError, DataError, InputError
+
+if TYPE_CHECKING:
+    from ctrobust.store import RunDirectory
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal error; 2 wrong options or inputs; 3 wrong spec; 4 data missing or damaged; "
@@ -144,7 +148,9 @@ def train(
     accelerator: Annotated[str, typer.Option(help="cpu, cuda, mps.", rich_help_panel=WHERE)] = "auto",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write event files.")] = False,
     out: Annotated[Path | None, typer.Option(help="Run directory; runs/DATA-MODEL-HASH by default.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run that is there.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run that is there; options must agree with it.")
+    ] = False,
     data_root: DataRoot = None,
     threads: Threads = None,
     checkpoint_seconds: Annotated[float, typer.Option(min=0, help="Longest time between checkpoints.")] = 60.0,
@@ -165,8 +171,8 @@ def train(
         "schedule": {"name": schedule, "warmup": warmup},
     }  # fmt: skip
     fields = specs.merge(specs.read_toml(config) if config else {}, specs.given_only(given))
-    given_here = bool(fields) or not resume or out is None
-    asked = specs.train_spec(fields) if given_here else None  # refused before torch is loaded
+    going_on = resume and out is not None and not config
+    asked = None if going_on else specs.train_spec(fields)  # refused before torch is loaded
     _prepare(threads)
     from ctrobust.store import RunDirectory
     from ctrobust.training import Devices, Saving, is_main_process, with_tensorboard
@@ -174,7 +180,7 @@ def train(
 
     if strategy not in STRATEGIES:
         raise InputError(f"--strategy is one of {', '.join(STRATEGIES)}; got {strategy}")
-    spec = asked or RunDirectory(out or Path()).read_spec()
+    spec = asked or _going_on(RunDirectory(out or Path()), fields)
     path = out or Path("runs") / f"{re.sub('[^A-Za-z0-9.]+', '-', spec.data)}-{spec.model.name}-{specs.spec_hash(spec)}"
     with display.stoppable() as stop, display.TrainingBar(f"train {path}", hidden=not is_main_process()) as bar:
         record = run_training(
@@ -192,6 +198,13 @@ def train(
         typer.echo(json.dumps({"run": str(path), **record}, indent=2))
     else:
         display.training_summary(path, record)
+
+
+def _going_on(run: "RunDirectory", fields: dict[str, Any]) -> specs.TrainSpec:
+    """The spec of the run that is there with the given fields, or theirs alone where nothing is there yet."""
+    if fields and not run.spec_file.exists():
+        return specs.train_spec(fields)
+    return specs.laid_over(run.read_spec(), fields)
 
 
 @app.command(epilog="Example: ctrobust evaluate runs/demo/mdl --attack fgsm --attack s-pgd --eps 0.05 --eps 0.1")
@@ -294,17 +307,26 @@ def _not_empty(words: list[str]) -> list[str]:
     return words
 
 
+def _speaks() -> bool:
+    """Whether this process speaks for its run; the others meet the same errors, or only that the first is gone."""
+    training = sys.modules.get("ctrobust.training")
+    return training is None or bool(training.is_main_process())
+
+
 def main() -> None:
     """Run a command; an error is one message and an exit code, its traceback only with --debug."""
     debug = "--debug" in sys.argv[1:]
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be text that can be printed
     try:
-        app(_not_empty([word for word in sys.argv[1:] if word != "--debug"]))  # which may stand anywhere
+        with warnings.catch_warnings():
+            warnings.showwarning = display.warn
+            app(_not_empty([word for word in sys.argv[1:] if word != "--debug"]))  # which may stand anywhere
     except (CtrobustError, display.Interrupted) as error:
         if debug:
             traceback.print_exc()
-        display.complain(str(error), interrupted=error.exit_code == 130)
+        if _speaks():
+            display.complain(str(error), interrupted=error.exit_code == 130)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()  # the reader left, as `head` does: nothing to say, nobody to say it to

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich import box
 from rich.console import Console
@@ -41,6 +41,20 @@ def tables() -> Console:
 def complain(message: str, *, interrupted: bool = False) -> None:
     """An error, in red where there is colour."""
     notes.print(f"[bold red]{'interrupted' if interrupted else 'error'}:[/] {escape(message)}", soft_wrap=True)
+
+
+def warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning as a note: what a user is told by this package is one sentence, of others also where it comes from."""
+    del file, line
+    where = "" if Path(__file__).parent in Path(filename).parents else f" ({category.__name__}, {filename}:{lineno})"
+    notes.print(f"[yellow]note:[/] {escape(str(message))}{escape(where)}", soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -4,11 +4,15 @@ import gzip
 import json
 import re
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 
+from ctrobust import training
 from ctrobust.data.idx import idx_header
+from ctrobust.errors import RunError
 from ctrobust.specs import NaturalSpec, TradesSpec
 from ctrobust.store import RunDirectory
 from tests.cli.command import Done, Inside
@@ -37,6 +41,52 @@ def test_resumed_when_finished_it_prints_the_record_as_json(inside: Inside, run:
     assert record["steps"] == 7
     assert len(record["seconds_per_epoch"]) == 1
     assert 0 <= record["results"]["accuracy"] <= 1
+
+
+def test_options_that_agree_with_the_run_may_stand_beside_resume(inside: Inside, run: Path) -> None:
+    before = (run / "spec.json").read_bytes()
+    done = inside("train --resume --out run --devices 1 --limit 200")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("run: digits, 200 training images, 1 epoch")
+    assert (run / "spec.json").read_bytes() == before
+
+
+def test_resume_begins_where_nothing_is_there_yet(inside: Inside, tmp_path: Path) -> None:
+    done = inside("train --resume --out new --limit 8 --epochs 1 --width 4")
+    assert done.code == 0, done.err
+    assert RunDirectory(tmp_path / "new").read_spec().limit == 8
+
+
+def test_what_ends_a_run_before_its_first_checkpoint_leaves_its_place_to_another(
+    inside: Inside, tmp_path: Path
+) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
+    np.savez(tmp_path / "two.npz", images=images, labels=np.arange(40) % 2)
+    line = "train --data npz:two.npz --recipe fast --epochs 1 --batch-size 10 --width 4 --out r"
+    code, out, err = inside(f"{line} --gamma 2")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: this loss needs at least 3 classes; got 2")
+    done = inside(line)
+    assert done.code == 0, done.err
+    assert done.out.startswith("r: npz:two.npz")
+
+
+@pytest.mark.filterwarnings("default:this run began")
+def test_a_run_that_goes_on_elsewhere_says_so(inside: Inside, tmp_path: Path) -> None:
+    line = "train --limit 40 --epochs 2 --batch-size 8 --width 4 --out r --checkpoint-seconds 0"
+    threads = torch.get_num_threads()
+    try:
+        with mock.patch.object(training.loop, "make_record", side_effect=RunError("no room")):
+            assert inside(f"{line} --threads 1").code == 5
+        done = inside(f"{line} --threads 2 --resume")
+    finally:
+        torch.set_num_threads(threads)
+    assert done.code == 0
+    expected = "this run began with threads 1, now 2: it goes on, but not to the bits of an undisturbed run"
+    assert done.err == f"note: {expected}\n"
+    record = json.loads((tmp_path / "r" / "record.json").read_text())
+    assert record["environment"]["threads"] == 2
+    assert [one["threads"] for one in record["earlier_environments"]] == [1]
 
 
 def test_options_win_over_the_file(inside: Inside, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ naturals = st.builds(
     NaturalSpec,
     loss=st.sampled_from(["ce", "label-smoothing", "focal", "label-relaxation", "online-label-smoothing"]),
     samples=st.integers(2, 64),
-    rho=st.floats(0, allow_infinity=False),
+    rho=st.floats(0, exclude_min=True, allow_infinity=False),
     eta=st.floats(0, 100),
     diversity=st.sampled_from(["cosine", "pearson"]),
 )
@@ -190,7 +190,7 @@ radius = st.floats(0, 1, exclude_min=True)
 common = {
     "eps": radius,
     "step_size": st.none() | radius,
-    "gamma": st.floats(0, exclude_min=True, allow_infinity=False),
+    "gamma": st.floats(0, 100, exclude_min=True),
     "gamma_in": st.sampled_from(["both", "attack", "descent"]),
 }
 adversarial = (

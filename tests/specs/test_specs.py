@@ -24,6 +24,7 @@ from ctrobust.specs import (
     differences,
     from_canonical,
     given_only,
+    laid_over,
     merge,
     read_toml,
     train_spec,
@@ -100,7 +101,12 @@ from ctrobust.specs import (
         ({"recipe": {"name": "trades", "loss": "sce"}}, ["recipe.loss = 'sce'", "'skl' or 'std'"]),
         ({"recipe": {"name": "trades", "std_at": "y"}}, ["recipe.std_at = 'y'", "'adv' or 'clean'"]),
         ({"recipe": {"name": "free", "replays": 0}}, ["recipe.replays = 0", "greater than or equal to 1"]),
+        ({"recipe": {"name": "fast", "gamma": 101.0}}, ["recipe.gamma = 101.0", "less than or equal to 100"]),
         ({"recipe": {"name": "fast", "gamma_in": "attack"}}, ["gamma_in = 'attack' needs gamma > 0"]),
+        ({"recipe": {"name": "trades", "std_at": "clean"}}, ["std_at = 'clean' needs gamma > 0"]),
+        ({"recipe": {"name": "trades", "loss": "std", "std_at": "clean"}}, ["std_at = 'clean' needs gamma > 0"]),
+        ({"recipe": {"samples": 4, "eta": 90.0}}, ["eta = 90.0 is MDL's and needs rho > 0"]),
+        ({"recipe": {"samples": 4, "diversity": "pearson"}}, ["diversity = 'pearson' is MDL's and needs rho > 0"]),
         ({"recipe": {"name": "fast", "loss": "std", "gamma": 2.0}}, ["gamma = 2 has no part in loss = 'std'"]),
         (
             {"recipe": {"name": "fast"}, "method": "dropout"},
@@ -260,6 +266,43 @@ def test_a_toml_file_is_read(tmp_path: Path) -> None:
     assert spec.recipe == NaturalSpec(samples=4, rho=1.0, eta=90.0)
     assert spec.schedule == ScheduleSpec(name="multistep")
     assert spec.epochs == 50
+
+
+@pytest.mark.parametrize(
+    ("stored", "said", "expected"),
+    [
+        ({"method": "mdl", "lr": 0.5}, {}, {"method": "mdl", "lr": 0.5}),
+        ({"method": "mdl", "lr": 0.5}, {"world_size": 2}, {"method": "mdl", "lr": 0.5, "world_size": 2}),
+        ({"method": "mdl", "lr": 0.5}, {"method": "mdl"}, {"method": "mdl", "lr": 0.5}),
+        ({"data": "cifar10", "lr": 0.5}, {"data": "cifar10"}, {"data": "cifar10", "lr": 0.5}),
+        (
+            {"recipe": {"name": "trades", "gamma": 3.0}, "lr": 0.5},
+            {"recipe": {"beta": 1.0}},
+            {"recipe": {"name": "trades", "gamma": 3.0, "beta": 1.0}, "lr": 0.5},
+        ),
+        # another kind of run is what it would be by itself
+        ({"method": "mdl", "lr": 0.5}, {"recipe": {"name": "fast"}}, {"recipe": {"name": "fast"}}),
+        ({"recipe": {"name": "fast"}, "lr": 0.5}, {"method": "mdl"}, {"method": "mdl"}),
+    ],
+)
+def test_what_is_said_of_a_stored_spec_is_laid_over_it(
+    stored: dict[str, Any], said: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert laid_over(train_spec(stored), said) == train_spec(expected)
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"method": "mld"}, "method = 'mld' is unknown"),
+        ({"lr": -1.0}, "lr = -1.0"),
+        ({"recipe": {"name": "slow"}}, "recipe.name = 'slow' is unknown"),
+        ({"recipe": {"beta": 1.0}}, "unknown key recipe.beta of recipe natural"),
+    ],
+)
+def test_what_is_wrong_is_refused_there_too(said: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(message)):
+        laid_over(train_spec({"method": "mdl"}), said)
 
 
 @pytest.mark.parametrize(

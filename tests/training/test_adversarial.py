@@ -84,7 +84,7 @@ def test_without_gamma_a_run_is_the_baseline_to_the_bit(schedule: str, rates: li
     run, plain = Run.begin(spec, train_set), Run.begin(spec, train_set)
     model = plain.model.train()
     run.wrapped.train()
-    descending = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4)
+    descending = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4, fused=True)
     for step, rate in enumerate(rates):
         epoch, batch = divmod(step, 2)
         run.progress.epoch = epoch

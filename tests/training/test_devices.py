@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,11 +15,11 @@ import torch
 from lightning_fabric import Fabric
 
 from ctrobust import data
-from ctrobust.errors import InputError
+from ctrobust.errors import InputError, RunError
 from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory, read_tensors
 from ctrobust.training import Devices, Run, train
-from ctrobust.training.devices import FabricRanks
+from ctrobust.training.devices import FabricRanks, launch
 from tests.training.runs import STOPPING, metrics, until_stopped
 
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
@@ -168,6 +169,34 @@ def test_a_run_resumes_after_the_death_of_one_of_its_processes(tmp_path: Path) -
     assert run.model_file.read_bytes() == expected.model_file.read_bytes()
     for found, line in zip(metrics(run), metrics(expected), strict=True):
         assert found == {**line, "loss": pytest.approx(line["loss"], rel=1e-9)}  # summed in another order
+
+
+def test_what_is_refused_is_said_once(tmp_path: Path, pairs: Path) -> None:
+    run = Path(shutil.copytree(pairs / "dropout", tmp_path / "run"))
+    options = ["--limit", "41", "--batch-size", "15", *MANY]
+    with started(run, *options) as process:
+        out, said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out) == (5, "")
+    assert said == f"error: {run} holds this run already: add --resume to go on with it, or choose another --out\n"
+
+
+class Failing:
+    """Two processes, in one of which something fails."""
+
+    world_size = 2
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def launch(self, *_: object) -> None:
+        raise RuntimeError(self.message)
+
+
+def test_only_a_lost_connection_is_the_death_of_another_process() -> None:
+    with pytest.raises(RunError, match="another process of this run is gone; go on with --resume"):
+        launch(Failing("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"), print)  # type: ignore[arg-type]
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        launch(Failing("DefaultCPUAllocator: can't allocate memory"), print)  # type: ignore[arg-type]
 
 
 def test_a_last_batch_that_cannot_be_shared_is_refused() -> None:

@@ -13,7 +13,7 @@ import torch
 
 from ctrobust import __version__
 from ctrobust.training import environment
-from ctrobust.training.environment import _commit
+from ctrobust.training.environment import _commit, joined
 
 
 def test_versions_and_machine_are_told_as_json() -> None:
@@ -62,3 +62,19 @@ def test_at_a_tag_it_is_the_commit_too_and_changed_files_are_marked(
 def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     assert environment()["commit"] is None
+
+
+def test_a_run_keeps_every_environment_it_was_made_in_and_is_warned_of_what_rounds_otherwise(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    here = environment()
+    assert joined([], here) == [here]
+    assert joined([here], dict(here)) == [here]
+    later = {**here, "commit": "another"}
+    assert joined([here], later) == [here, later]
+    assert not recwarn.list
+    other = {**later, "threads": -1, "cpu_capability": "other"}
+    with pytest.warns(
+        UserWarning, match=rf"began with threads {here['threads']}, now -1, cpu_capability .*, now other: "
+    ):
+        assert joined([here, later], other) == [here, later, other]

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -11,10 +12,13 @@ from ctrobust import data
 from ctrobust.attacks import FGSM, PGD
 from ctrobust.errors import RunError
 from ctrobust.evaluation import evaluate
+from ctrobust.recipes import collapsed as collapsed_since
 from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory, read_tensors
-from ctrobust.training import Run, load, train
+from ctrobust.training import Interrupted, Run, Saving, load, train
 from ctrobust.training.holdout import hold_out
+from ctrobust.training.measuring import measure, settle
+from tests.training.runs import metrics
 
 # Fast-AT with a step to the corners of a large ball: it learns to resist that step and no other. How soon depends on
 # how a CPU rounds; nine seeds took 7 to 21 epochs.
@@ -163,6 +167,105 @@ def test_small_batches_are_watched_by_more_images_and_natural_training_is_not() 
     train_set = data.load("digits").take(300)
     assert len(Run.begin(train_spec({**FIELDS, "recipe": {"name": "fast"}}), train_set).first_batch()[1]) == 128
     assert Run.begin(train_spec(FIELDS), train_set).eps is None
+
+
+class Numbered:
+    """A run whose epochs are told from outside, with weights that say which epoch they are of."""
+
+    def __init__(self, path: Path, **fields: Any) -> None:
+        self.run = RunDirectory(path / "run")
+        self.state = Run.begin(train_spec({**FIELDS, **fields}), data.load("digits").take(60))
+
+    def epoch(self, **found: Any) -> None:
+        progress = self.state.progress
+        next(self.state.model.parameters()).data.fill_(progress.epoch + 1)
+        settle(self.state, self.run, found)
+        progress.epoch += 1
+
+    def watched(self, one_step: float, accuracy: float) -> None:
+        fallen = collapsed_since(self.state.progress.watched, accuracy, one_step)
+        self.epoch(watched_fgsm_accuracy=one_step, watched_accuracy=accuracy, collapsed=fallen)
+
+    def number(self, model: torch.nn.Module) -> float:
+        return next(model.parameters()).flatten()[0].item()
+
+
+def test_the_best_is_the_most_robust_and_of_equals_the_first(tmp_path: Path) -> None:
+    told = Numbered(tmp_path, validation=20, recipe={"name": "fast"})
+    for accuracy, robust in ((0.9, 0.3), (0.5, 0.4), (0.8, 0.4), (0.7, 0.2)):
+        told.epoch(validation_accuracy=accuracy, validation_robust_accuracy=robust)
+    assert told.number(load(told.run.best_file)) == 2
+    assert told.state.progress.best == {"epoch": 2, "validation_accuracy": 0.5, "validation_robust_accuracy": 0.4}
+
+
+def test_a_network_that_stays_down_is_not_good_again(tmp_path: Path) -> None:
+    told = Numbered(tmp_path, recipe={"name": "fast"})
+    for one_step, accuracy in ((0.4, 0.35), (0.5, 0.02), (0.12, 0.0), (0.3, 0.25), (0.7, 0.0)):
+        told.watched(one_step, accuracy)
+    assert [(fall["epoch"], fall["before"]) for fall in told.state.progress.collapses] == [
+        (2, 0.35),
+        (3, 0.35),
+        (5, 0.25),
+    ]
+    assert told.state.progress.returned_to is None
+
+
+def test_it_returns_to_the_last_good_epoch_only_if_there_was_one(tmp_path: Path) -> None:
+    told = Numbered(tmp_path, recipe={"name": "fast"}, stop_on_collapse=True)
+    for one_step, accuracy in ((0.5, 0.1), (0.5, 0.2), (0.3, 0.25), (0.7, 0.0)):
+        assert told.state.progress.returned_to is None
+        told.watched(one_step, accuracy)
+    assert told.state.progress.returned_to == told.number(told.state.model) == 3
+
+
+def test_killed_while_it_measures_it_begins_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = train_spec({**FIELDS, "validation": 20, "recipe": {"name": "fast"}})
+    run, expected = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "expected")
+    train(spec, expected)
+    with monkeypatch.context() as patch:
+        patch.setattr("ctrobust.training.loop.measure", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            train(spec, run)
+    progress = read_tensors(run.checkpoint_file)[1]["progress"]
+    assert (progress["epoch"], progress["batch"], progress["step"]) == (0, 3, 3)
+    train(spec, run, resume=True)
+    assert run.model_file.read_bytes() == expected.model_file.read_bytes()
+    assert run.best_file.read_bytes() == expected.best_file.read_bytes()
+    assert metrics(run) == metrics(expected)
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_a_stop_asked_for_while_it_measures_is_heard_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: int
+) -> None:
+    spec = train_spec({**FIELDS, "recipe": {"name": "fast"}})
+    run, expected, asked = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "expected"), list[int]()
+    train(spec, expected)
+
+    def measuring(state: Run) -> dict[str, Any]:
+        asked.append(state.progress.epoch + 1)
+        return measure(state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("ctrobust.training.loop.measure", measuring)
+        with pytest.raises(Interrupted, match=f"stopped at step {4 * epoch}; "):
+            train(spec, run, saving=Saving(stop=lambda: epoch in asked))
+    assert not run.record_file.exists()
+    train(spec, run, resume=True)
+    assert run.model_file.read_bytes() == expected.model_file.read_bytes()
+
+
+def test_the_trained_network_is_watched_and_not_its_average(tmp_path: Path) -> None:
+    spec = train_spec({**FIELDS, "limit": 300, "epochs": 4, "ema": 0.9, "recipe": {"name": "fast", "eps": 0.02}})
+    run, begun = RunDirectory(tmp_path / "run"), Run.begin(spec, data.load("digits").take(300))
+    train(spec, run)
+    begun.progress.epoch = 3
+    attack = PGD(eps=0.02, steps=5, step_size=0.005)
+    average = evaluate(load(run.path), begun.first_batch(), attack).robust_accuracy
+    trained = {name.removeprefix("model."): tensor for name, tensor in read_tensors(run.checkpoint_file)[0].items()}
+    begun.model.load_state_dict({name: trained[name] for name in begun.model.state_dict()})
+    found = evaluate(begun.model.eval(), begun.first_batch(), attack).robust_accuracy
+    assert run.read_metrics()[-1]["watched_accuracy"] == found != average
 
 
 @pytest.mark.parametrize("ema", [0.0, 0.5])

@@ -25,7 +25,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 """Natural training with and without MDL, adversarial training with and without SCE.
 
-With twice that rate two of three seeds of Fast-AT with CTR overfit to the one step in their last epochs.
+With twice that rate Fast-AT with CTR overfits to the one step on some seeds and CPUs.
 """
 
 

@@ -8,10 +8,14 @@ from torch import Tensor
 
 from ctrobust import losses
 from ctrobust.attacks.checks import check_eps, check_weight
+from ctrobust.errors import InputError
 from ctrobust.losses.inputs import check_choice
 
 GammaIn = Literal["both", "attack", "descent"]
 """Where gamma acts; the other side then has gamma = 0."""
+
+LARGEST_GAMMA = 100.0
+"""The paper's are 0 to 5."""
 
 Objective = Callable[[Tensor, Tensor], Tensor]
 """(N, C) logits and (N,) labels in, (N,) out."""
@@ -25,6 +29,8 @@ def gammas(gamma: float, gamma_in: GammaIn) -> tuple[float, float]:
         ((2.0, 2.0), (2.0, 0.0), (0.0, 2.0))
     """
     check_weight(gamma, "gamma")
+    if gamma > LARGEST_GAMMA:
+        raise InputError(f"gamma is at most {LARGEST_GAMMA:g}, beyond which exp(gamma STD) may overflow; got {gamma:g}")
     check_choice("gamma_in", gamma_in, ("both", "attack", "descent"))
     return (0.0 if gamma_in == "descent" else gamma), (0.0 if gamma_in == "attack" else gamma)
 

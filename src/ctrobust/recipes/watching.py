@@ -3,7 +3,7 @@
 from ctrobust.attacks import FGSM, PGD
 
 GAP = 0.2
-"""Robust accuracy has collapsed if it is this much lower than after the epoch before, or than under one step."""
+"""Robust accuracy has collapsed if it is this much lower than in the last good epoch, or than under one step."""
 
 
 def watch_attack(eps: float) -> PGD:
@@ -29,8 +29,8 @@ def validation_attack(eps: float) -> PGD:
 def collapsed(before: float | None, after: float, one_step: float) -> bool:
     """Whether training has fallen into catastrophic overfitting, as Fast-AT does at times.
 
-    It has if accuracy under PGD-5 fell, or if the network withstands one step but not five: it then hides its gradient
-    instead of resisting, also where it fell slowly or had never been robust.
+    It has if accuracy under PGD-5 fell since the last epoch that had not, or if the network withstands one step but not
+    five: it then hides its gradient instead of resisting, also where it fell slowly or had never been robust.
 
     Example:
         >>> collapsed(0.45, 0.1, one_step=0.2), collapsed(0.45, 0.3, one_step=0.4), collapsed(None, 0.0, one_step=0.5)

@@ -13,6 +13,7 @@ from ctrobust.specs.settings import (
     METHODS,
     customary,
     given_only,
+    laid_over,
     merge,
     read_toml,
     train_spec,
@@ -21,5 +22,6 @@ from ctrobust.specs.settings import (
 __all__ = [
     "ADVERSARIAL_LR", "CUSTOMARY", "METHODS", "RECIPES", "SCHEMA", "EvaluationSpec", "FastSpec", "FreeSpec",
     "MadrySpec", "ModelSpec", "NaturalSpec", "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "canonical",
-    "customary", "differences", "from_canonical", "given_only", "merge", "read_toml", "spec_hash", "train_spec",
+    "customary", "differences", "from_canonical", "given_only", "laid_over", "merge", "read_toml", "spec_hash",
+    "train_spec",
 ]  # fmt: skip

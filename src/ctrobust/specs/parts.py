@@ -8,6 +8,7 @@ Count = Annotated[int, Field(ge=1)]
 Unsigned = AfterValidator(lambda value: value + 0.0)  # -0.0 is 0.0, in the spec's hash too
 Share = Annotated[float, Field(ge=0, lt=1), Unsigned]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Unsigned]
+Gamma = Annotated[float, Field(ge=0, le=100), Unsigned]  # more would overflow exp(gamma STD)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 

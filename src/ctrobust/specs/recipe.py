@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from ctrobust.specs.parts import Count, NonNegative, Part, Radius, Unsigned
+from ctrobust.specs.parts import Count, Gamma, NonNegative, Part, Radius, Unsigned
 
 
 class NaturalSpec(Part):
@@ -22,6 +22,9 @@ class NaturalSpec(Part):
     def _pairs(self) -> Self:
         if self.rho > 0 and self.samples < 2:
             raise ValueError(f"rho = {self.rho:g} compares pairs of sub-networks and needs samples >= 2")
+        for name in ("eta", "diversity"):
+            if self.rho == 0 and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} = {getattr(self, name)!r} is MDL's and needs rho > 0")
         return self
 
 
@@ -34,7 +37,7 @@ class _Adversarial(Part):
     loss: str = "sce"
     eps: Radius = 8 / 255
     step_size: Radius | None = None
-    gamma: NonNegative = 0.0
+    gamma: Gamma = 0.0
     gamma_in: Literal["both", "attack", "descent"] = "both"
 
     @model_validator(mode="after")
@@ -77,6 +80,12 @@ class TradesSpec(_Adversarial):
     steps: Count = 10
     beta: NonNegative = 6.0
     std_at: Literal["adv", "clean"] = "adv"
+
+    @model_validator(mode="after")
+    def _deviates(self) -> Self:
+        if self.gamma == 0 and self.std_at != "adv":
+            raise ValueError(f"std_at = {self.std_at!r} needs gamma > 0: without it there is no deviation")
+        return self
 
 
 RECIPES: dict[str, type[NaturalSpec | FastSpec | MadrySpec | FreeSpec | TradesSpec]] = {

@@ -113,10 +113,30 @@ def train_spec(fields: Mapping[str, Any]) -> TrainSpec:
         raise SpecError(f"method = {method!r} is unknown; allowed: {', '.join(METHODS)}")
     if "method" in fields and (name := recipe_name(given.get("recipe", {}))) in ADVERSARIAL_LR:
         raise SpecError(f"method = {method!r} is one of natural training and cannot be joined with recipe {name}")
+    return _validated(merge(merge(customary(given), METHODS[method]), given))
+
+
+def _validated(fields: Mapping[str, Any]) -> TrainSpec:
     try:
-        return TrainSpec.model_validate(merge(merge(customary(given), METHODS[method]), given))
+        return TrainSpec.model_validate(fields)
     except ValidationError as error:
         raise SpecError(explain(error)) from None
+
+
+def laid_over(stored: TrainSpec, fields: Mapping[str, Any]) -> TrainSpec:
+    """A spec with what is said of it anew; the rest stays, where it is the same kind of run.
+
+    Example:
+        >>> stored = train_spec({"data": "mnist", "recipe": {"name": "fast", "gamma": 2.0}})
+        >>> laid_over(stored, {"recipe": {"name": "fast"}}) == stored, laid_over(stored, {"lr": 0.5}).lr
+        (True, 0.5)
+    """
+    given, kind = dict(fields), stored.recipe.name
+    method, recipe = given.pop("method", "dropout"), {"name": kind, **given.get("recipe", {})}
+    natural = kind == "natural" and method in METHODS
+    if recipe["name"] != kind or ("method" in fields and not natural):
+        return train_spec(fields)  # another kind, or a wrong word
+    return _validated(merge(stored.model_dump(), merge(METHODS[method] if natural else {}, given)))
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -121,6 +121,11 @@ class RunDirectory:
         """Say what this run is."""
         write_atomic(self.spec_file, (canonical(spec) + "\n").encode())
 
+    def abandon(self) -> None:
+        """Forget what this run is, for another one to begin here."""
+        self.metrics_file.unlink(missing_ok=True)
+        self.spec_file.unlink(missing_ok=True)
+
     def write_record(self, record: dict[str, Any]) -> None:
         """Keep the results."""
         write_atomic(self.record_file, (json.dumps(record, indent=2) + "\n").encode())

@@ -25,10 +25,11 @@ class Progress:
         step: optimizer steps made.
         loss_sum: sum of the epoch's losses, each weighted by its batch.
         seconds: of each finished epoch, then of the one under way.
-        watched: the collapse watch's accuracy of the last finished epoch.
-        collapses: the epochs after which it had collapsed: accuracy then, the epoch before, and under one step.
+        watched: the collapse watch's accuracy of the last epoch that had not collapsed.
+        collapses: the epochs after which it had collapsed: accuracy then, in the last good epoch, and under one step.
         returned_to: the epoch whose weights the run went back to when it ended at a collapse.
         best: the best epoch on the held-out images and its accuracies.
+        environments: on what it was made, one for each change of versions, machine, threads or commit.
         data: what the training images and labels are, where their name does not say it: their digest.
     """
 
@@ -41,6 +42,7 @@ class Progress:
     collapses: list[dict[str, float | None]] = field(default_factory=list)
     returned_to: int | None = None
     best: dict[str, float] | None = None
+    environments: list[dict[str, Any]] = field(default_factory=list)
     data: str | None = None
 
 

@@ -67,10 +67,16 @@ def launch(fabric: Fabric, work: Callable[..., T], *args: object) -> T:
     try:
         result: T = fabric.launch(unobserved, work, *args)
     except RuntimeError as error:
-        if fabric.world_size == 1:
+        if fabric.world_size == 1 or not _lost(error):
             raise
         raise RunError(f"another process of this run is gone; go on with --resume ({error})") from error
     return result
+
+
+def _lost(error: RuntimeError) -> bool:
+    """Whether it tells of a connection, and not of something in this process."""
+    words = ("gloo", "nccl", "connection closed", "connection reset", "broken pipe")
+    return isinstance(error, torch.distributed.DistError) or any(word in str(error).lower() for word in words)
 
 
 def _unobserved(fabric: Fabric, work: Callable[..., T], *args: object) -> T:

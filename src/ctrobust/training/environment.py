@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+import warnings
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,24 @@ def environment() -> dict[str, Any]:
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "versions": {name: version(name) for name in ("torch", "numpy", "safetensors", "pydantic", "scikit-learn")},
     }
+
+
+ROUNDING = ("machine", "threads", "cpu_capability", "versions")
+"""What decides how float32 rounds."""
+
+
+def joined(before: list[dict[str, Any]], now: dict[str, Any]) -> list[dict[str, Any]]:
+    """The environments of a run so far and, where it is another, that in which it goes on.
+
+    A run is repeated to the bit only where nothing of ROUNDING changes; what does is warned of.
+    """
+    if before and before[-1] == now:
+        return before
+    changed = [key for key in ROUNDING if before and before[-1].get(key) != now[key]]
+    if changed:
+        was = ", ".join(f"{key} {before[-1].get(key)}, now {now[key]}" for key in changed)
+        warnings.warn(f"this run began with {was}: it goes on, but not to the bits of an undisturbed run", stacklevel=2)
+    return [*before, now]
 
 
 def _commit(here: Path) -> str | None:

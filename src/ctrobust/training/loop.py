@@ -14,10 +14,12 @@ from ctrobust import data
 from ctrobust.data import Dataset
 from ctrobust.errors import CtrobustError, InputError, RunError
 from ctrobust.regularizers import forget
-from ctrobust.specs import TrainSpec, differences, spec_hash
+from ctrobust.specs import TrainSpec, spec_hash
 from ctrobust.store import RunDirectory
 from ctrobust.training import checkpoint, weights
+from ctrobust.training.claim import claim, restore
 from ctrobust.training.devices import Devices, launch
+from ctrobust.training.environment import environment, joined
 from ctrobust.training.holdout import check_left
 from ctrobust.training.measuring import measure, settle
 from ctrobust.training.record import make_record
@@ -107,25 +109,18 @@ def _train(
 ) -> dict[str, Any]:
     """What each process does; only the first writes."""
     main = fabric.is_global_zero
-    with run.locked() if main else contextlib.nullcontext():
-        state = Run.begin(spec, train_set, fabric)
-        unfinished = _enter(run, spec, resume=resume) if main else True
-        if not fabric.broadcast(unfinished):
+    state = Run.begin(spec, train_set, fabric)
+    with contextlib.ExitStack() as held:
+        unfinished = fabric.broadcast(claim(held, run, spec, resume=resume) if main else None)
+        if isinstance(unfinished, CtrobustError):
+            raise unfinished
+        if not unfinished:
             return run.read_record()
         if run.checkpoint_file.exists():
-            now = state.progress.data
-            state.progress = checkpoint.restore(
-                run.checkpoint_file, spec_hash(spec), state.model, state.optimizer, state.recipe, state.copies
-            )
-            then = state.progress.data
-            if then != now:
-                raise RunError(
-                    f"{spec.data} has other training images or labels than when {run.path} began "
-                    f"({now or 'the published ones'}, then {then or 'the published ones'}): bring those back, "
-                    "or begin anew with another --out"
-                )
+            restore(state, run)
         if main:
             run.keep_metrics(up_to_epoch=state.progress.epoch)
+            state.progress.environments = joined(state.progress.environments, environment())
         try:
             while state.progress.epoch < spec.epochs and state.progress.returned_to is None:
                 _Epoch(state, run, watcher, saving).go()
@@ -137,18 +132,6 @@ def _train(
             run.write_record(record)
         fabric.barrier()
         return run.read_record()
-
-
-def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
-    """Claim an empty directory for the spec, or check that what is there may go on; False if it is finished."""
-    if not run.spec_file.exists():
-        run.write_spec(spec)
-        return True
-    if (stored := run.read_spec()) != spec:
-        raise RunError(f"{run.path} holds another run: there and as asked, {differences(stored, spec)}")
-    if not resume:
-        raise RunError(f"{run.path} holds this run already: add --resume to go on with it, or choose another --out")
-    return not (run.record_file.exists() and run.model_file.exists())
 
 
 class _Epoch:
@@ -168,19 +151,26 @@ class _Epoch:
         for index in data.epoch_batches(state.order(), spec.batch_size, start=progress.batch):
             self.total += state.batch(index).to(self.total.device)
             progress.batch += 1
-            self.tell()
+            if state.ranks.first:
+                self.tell()
             stop, due = self.wishes()
             if stop or due:
                 self.save()
             if stop:
-                raise Interrupted(f"stopped at step {progress.step}; the state is saved in {self.run.path}")
+                self.stop()
         if state.held is not None:
             self.save()  # to measure may take long
         state.recipe.end_epoch()
-        self.end()
+        measured = self.end()
+        if measured and self.wishes()[0]:  # asked for meanwhile
+            self.stop()
+
+    def stop(self) -> None:
+        """End here, with all saved."""
+        raise Interrupted(f"stopped at step {self.state.progress.step}; the state is saved in {self.run.path}")
 
     def tell(self) -> None:
-        """Let the watcher know, ten times a second at most; with many processes, the loss of the first one's part."""
+        """Let the watcher know, ten times a second at most; of many processes the first one does, of its part."""
         state, progress = self.state, self.state.progress
         now = time.monotonic()
         if now - self.told >= 0.1 or progress.batch == state.batches:
@@ -206,8 +196,8 @@ class _Epoch:
             state.copies, write=state.ranks.first,
         )  # fmt: skip
 
-    def end(self) -> None:
-        """Close the epoch: its metrics, then a checkpoint at the start of the next."""
+    def end(self) -> bool:
+        """Close the epoch: its metrics, then a checkpoint at the start of the next; whether anything was measured."""
         state, progress = self.state, self.state.progress
         loss = _finite(float(state.ranks.sum(self.total)), progress.step) / len(state.train)
         seconds = self.before + time.monotonic() - self.begun
@@ -229,6 +219,7 @@ class _Epoch:
         progress.epoch, progress.batch = progress.epoch + 1, 0
         progress.seconds[-1:] = [seconds, 0.0]
         self.save()
+        return bool(found)
 
 
 def _finite(value: float, step: int) -> float:

@@ -50,12 +50,12 @@ def settle(state: Run, run: RunDirectory, found: dict[str, Any]) -> None:
             weights.save(run.best_file, state.result, state.spec.model, state.train)
     if "watched_accuracy" not in found:
         return
-    before, progress.watched = progress.watched, found["watched_accuracy"]
+    after, one_step = found["watched_accuracy"], found["watched_fgsm_accuracy"]
     if not found["collapsed"]:
+        progress.watched = after
         state.keep_good()
         return
-    after, one_step = found["watched_accuracy"], found["watched_fgsm_accuracy"]
-    progress.collapses.append({"epoch": epoch, "before": before, "after": after, "one_step": one_step})
+    progress.collapses.append({"epoch": epoch, "before": progress.watched, "after": after, "one_step": one_step})
     if state.spec.stop_on_collapse and len(progress.collapses) < epoch:
         state.return_to_good()
         progress.returned_to = epoch - 1

@@ -5,7 +5,6 @@ from typing import Any
 from ctrobust.data import Dataset
 from ctrobust.evaluation import evaluate
 from ctrobust.specs import spec_hash
-from ctrobust.training.environment import environment
 from ctrobust.training.measuring import converged
 from ctrobust.training.run import Run
 
@@ -26,8 +25,10 @@ def make_record(state: Run, test_set: Dataset) -> dict[str, Any]:
         "results": outcome.summary(),
         "steps": progress.step,
         "seconds_per_epoch": [round(value, 3) for value in progress.seconds[:-1]],
-        "environment": environment(),
+        "environment": progress.environments[-1],
     }
+    if len(progress.environments) > 1:
+        record["earlier_environments"] = progress.environments[:-1]
     if state.average:
         record["weights"] = f"moving average, decay {spec.ema:g}"
     if state.held is not None:

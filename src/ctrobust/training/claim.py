@@ -1,0 +1,60 @@
+"""Whose a run directory is: an empty one is taken, what is there is gone on with, and another run is refused."""
+
+import contextlib
+from collections.abc import Iterator
+
+from ctrobust.errors import CtrobustError, RunError
+from ctrobust.specs import TrainSpec, differences, spec_hash
+from ctrobust.store import RunDirectory
+from ctrobust.training import checkpoint
+from ctrobust.training.run import Run
+
+
+def claim(held: contextlib.ExitStack, run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool | CtrobustError:
+    """Lock the directory and enter it; an error is given, not raised, so that all processes can be told."""
+    try:
+        held.enter_context(run.locked())
+        claimed = not run.spec_file.exists()
+        unfinished = _enter(run, spec, resume=resume)
+    except CtrobustError as error:
+        return error
+    if claimed:
+        held.enter_context(_left_empty_by_errors(run))
+    return unfinished
+
+
+@contextlib.contextmanager
+def _left_empty_by_errors(run: RunDirectory) -> Iterator[None]:
+    """A run that could not come to its first checkpoint does not keep its directory from a corrected one."""
+    try:
+        yield
+    except CtrobustError:
+        if not run.checkpoint_file.exists():
+            run.abandon()
+        raise
+
+
+def restore(state: Run, run: RunDirectory) -> None:
+    """Go on from the checkpoint, if the data are those that it was made with."""
+    now = state.progress.data
+    state.progress = checkpoint.restore(
+        run.checkpoint_file, spec_hash(state.spec), state.model, state.optimizer, state.recipe, state.copies
+    )
+    if (then := state.progress.data) != now:
+        raise RunError(
+            f"{state.spec.data} has other training images or labels than when {run.path} began "
+            f"({now or 'the published ones'}, then {then or 'the published ones'}): bring those back, "
+            "or begin anew with another --out"
+        )
+
+
+def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
+    """Claim an empty directory for the spec, or check that what is there may go on; False if it is finished."""
+    if not run.spec_file.exists():
+        run.write_spec(spec)
+        return True
+    if (stored := run.read_spec()) != spec:
+        raise RunError(f"{run.path} holds another run: there and as asked, {differences(stored, spec)}")
+    if not resume:
+        raise RunError(f"{run.path} holds this run already: add --resume to go on with it, or choose another --out")
+    return not (run.record_file.exists() and run.model_file.exists())
