@@ -88,3 +88,21 @@ def test_colours_only_where_they_are_wanted(
     assert "error:" in shown.text
     assert "no spec file absent.toml" in shown.text
     assert bool(COLOURS.search(shown.text)) is coloured
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
+)
+def test_threads_that_wait_give_way_before_torch_is_loaded_unless_the_user_says_otherwise(
+    tmp_path: Path, environment: dict[str, str], given: dict[str, str], expected: str | None
+) -> None:
+    script = (
+        "import os, sys; from ctrobust import cli, display; assert 'torch' not in sys.modules\n"
+        "display.status = lambda _: print(os.environ.get('GOMP_SPINCOUNT')) or sys.exit()\n"
+        "cli._prepare(None)"
+    )
+    kept = {name: value for name, value in environment.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env={**kept, **given}, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")
