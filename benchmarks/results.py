@@ -33,8 +33,16 @@ _FASHION: dict[str, Any] = {"data": "fashion-mnist", "epochs": 50}
 RUNS: dict[str, dict[str, Any]] = {
     "cifar-fast-g0": {**_CIFAR, "epochs": 10, "recipe": {"name": "fast"}},
     "cifar-fast-g2": {**_CIFAR, "epochs": 10, "recipe": {"name": "fast", "gamma": 2.0}},
-    "cifar-fast-g0-seed1": {**_CIFAR, "epochs": 10, "seed": 1, "recipe": {"name": "fast"}},
-    "cifar-fast-g2-seed1": {**_CIFAR, "epochs": 10, "seed": 1, "recipe": {"name": "fast", "gamma": 2.0}},
+    **{
+        f"cifar-fast-g{gamma}-seed{seed}": {
+            **_CIFAR,
+            "epochs": 10,
+            "seed": seed,
+            "recipe": {"name": "fast", "gamma": float(gamma)},
+        }
+        for seed in (1, 2)
+        for gamma in (0, 2)
+    },
     "cifar-free-g0": {**_CIFAR, "epochs": 2, "recipe": {"name": "free"}},
     "cifar-free-g1": {**_CIFAR, "epochs": 2, "recipe": {"name": "free", "gamma": 1.0}},
     "cifar-madry-g0": {**_CIFAR, "epochs": 5, "recipe": {"name": "madry"}},
@@ -57,6 +65,7 @@ COLUMNS = ("FGSM", "PGD-20", "MI-FGSM", "PGD-SCE", "PGD-margin", "S-PGD-20", "AP
 PAIRS = [
     ("cifar-fast-g0", "cifar-fast-g2"),
     ("cifar-fast-g0-seed1", "cifar-fast-g2-seed1"),
+    ("cifar-fast-g0-seed2", "cifar-fast-g2-seed2"),
     ("cifar-free-g0", "cifar-free-g1"),
     ("cifar-madry-g0", "cifar-madry-g3"),
     ("cifar-trades-g0", "cifar-trades-g3"),

@@ -59,7 +59,7 @@ def test_a_run_prints_a_line_an_epoch(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_the_line_of_an_epoch_says_what_was_measured_and_that_it_collapsed(capsys: pytest.CaptureFixture[str]) -> None:
     metrics = {"epoch": 3, "loss": 1.5, "lr": 0.2, "seconds": 3.14, "watched_accuracy": 0.0312, "collapsed": True}
-    metrics["watched_fgsm_accuracy"] = 0.5
+    metrics["watched_one_step_accuracy"] = 0.5
     more = {"validation_accuracy": 0.8, "validation_robust_accuracy": 0.4}
     with display.TrainingBar("train runs/a") as bar:
         bar.epoch({**metrics, **more})
@@ -67,9 +67,9 @@ def test_the_line_of_an_epoch_says_what_was_measured_and_that_it_collapsed(capsy
         bar.epoch({**metrics, "epoch": 4, "collapsed": False})
     assert bar.bar.tasks[0].fields["note"] == "epoch 4 loss 1.4000 PGD-5 3% [bold red]COLLAPSED in epoch 3[/]"
     assert capsys.readouterr().err.splitlines() == [
-        "train runs/a: epoch 3 loss 1.5000 lr 0.2 FGSM on a training batch 50.0% PGD-5 3.1% validation 80.0% "
+        "train runs/a: epoch 3 loss 1.5000 lr 0.2 one step on a training batch 50.0% PGD-5 3.1% validation 80.0% "
         "PGD-10 40.0% 3.1 s COLLAPSED in epoch 3",
-        "train runs/a: epoch 4 loss 1.5000 lr 0.2 FGSM on a training batch 50.0% PGD-5 3.1% 3.1 s",
+        "train runs/a: epoch 4 loss 1.5000 lr 0.2 one step on a training batch 50.0% PGD-5 3.1% 3.1 s",
     ]
 
 
@@ -176,7 +176,7 @@ def test_the_summary_names_a_collapse_and_the_best_epoch(capsys: pytest.CaptureF
     }
     display.training_summary(Path("runs/[a]"), record)
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "collapsed in epoch 7: of a training batch FGSM left 70.0%, PGD-5 1.6% (44.5% the epoch before)",
+        "collapsed in epoch 7: of a training batch one step left 70.0%, PGD-5 1.6% (44.5% the epoch before)",
         "ended there; the weights are those of epoch 6",
         "best epoch on 1,000 held-out images: 5, 45.1% under PGD-10, in runs/[a]/checkpoint/best.safetensors",
     ]
@@ -184,7 +184,7 @@ def test_the_summary_names_a_collapse_and_the_best_epoch(capsys: pytest.CaptureF
     display.training_summary(Path("runs/[a]"), {**record, "collapses": falls})
     assert (
         capsys.readouterr().out.splitlines()[2]
-        == "collapsed in epoch 1, the first of 2 such epochs: of a training batch FGSM left 50.0%, PGD-5 0.0%"
+        == "collapsed in epoch 1, the first of 2 such epochs: of a training batch one step left 50.0%, PGD-5 0.0%"
     )
 
 

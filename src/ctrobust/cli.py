@@ -126,7 +126,11 @@ def train(
     std_at: Annotated[str | None, typer.Option(help="adv or clean, of trades.", rich_help_panel=ATTACK)] = None,
     stop_on_collapse: Annotated[
         bool | None,
-        typer.Option("--stop-on-collapse", help="End at catastrophic overfitting, with the last good epoch.", rich_help_panel=ATTACK),
+        typer.Option(
+            "--stop-on-collapse",
+            help="End at catastrophic overfitting, with the last good epoch.",
+            rich_help_panel=ATTACK,
+        ),
     ] = None,
     validation: Annotated[
         int | None, typer.Option(help="Training images held out; the best epoch is kept.", rich_help_panel=SPEC)

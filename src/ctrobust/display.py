@@ -118,7 +118,7 @@ class TrainingBar:
 def _measured(metrics: dict[str, Any]) -> str:
     """What an epoch's metrics say besides its loss."""
     words = {
-        "watched_fgsm_accuracy": "FGSM on a training batch",
+        "watched_one_step_accuracy": "one step on a training batch",
         "watched_accuracy": "PGD-5",
         "validation_accuracy": "validation",
         "validation_robust_accuracy": "PGD-10",
@@ -281,7 +281,7 @@ def training_summary(path: Path, record: dict[str, Any]) -> None:
         first, times = collapses[0], f", the first of {len(collapses)} such epochs" if len(collapses) > 1 else ""
         before = "" if first["before"] is None else f" ({100 * first['before']:.1f}% the epoch before)"
         say(
-            f"collapsed in epoch {first['epoch']}{times}: of a training batch FGSM left "
+            f"collapsed in epoch {first['epoch']}{times}: of a training batch one step left "
             f"{100 * first['one_step']:.1f}%, PGD-5 {100 * first['after']:.1f}%{before}"
         )
     if "returned_to_epoch" in record:

@@ -112,7 +112,7 @@ def test_an_adversarial_run_by_its_options(inside: Inside, tmp_path: Path) -> No
         name="trades", gamma=3.0, gamma_in="attack", beta=1.0, std_at="clean", eps=0.1, steps=2, step_size=0.05
     )  # fmt: skip
     assert (spec.ema, spec.validation, spec.stop_on_collapse, spec.model.noise) == (0.5, 8, True, "none")
-    assert re.search(r" FGSM on a training batch \d+\.\d% PGD-5 \d+\.\d% validation ", done.err)
+    assert re.search(r" one step on a training batch \d+\.\d% PGD-5 \d+\.\d% validation ", done.err)
     assert "best epoch on 8 held-out images: 1, " in done.out
     assert (tmp_path / "r" / "checkpoint" / "best.safetensors").exists()
     done = inside("train --resume --out r --json")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ctrobust.attacks import PGD
 from ctrobust.recipes import collapsed, one_step_attack, validation_attack, watch_attack
 
 
@@ -27,7 +28,8 @@ def test_so_is_to_withstand_one_step_but_not_five(before: float | None) -> None:
 
 
 @pytest.mark.parametrize("eps", [4 / 255, 8 / 255])
-def test_the_attacks_are_fgsm_and_pgd_5_and_pgd_10_with_steps_of_a_quarter_of_the_radius(eps: float) -> None:
-    assert (one_step_attack(eps).eps, one_step_attack(eps).loss) == (eps, "ce")
+def test_the_attacks_are_fast_ats_step_and_pgd_5_and_pgd_10_with_steps_of_a_quarter_of_the_radius(eps: float) -> None:
+    assert one_step_attack(eps) == PGD(eps=eps, steps=1, step_size=1.25 * eps)
+    assert one_step_attack(eps, 0.3).step_size == 0.3
     for attack, steps in ((watch_attack(eps), 5), (validation_attack(eps), 10)):
         assert (attack.eps, attack.steps, attack.step_size, attack.loss) == (eps, steps, eps / 4, "ce")

@@ -7,6 +7,7 @@ from typing import Any
 from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation import evaluate, evaluate_each
 from ctrobust.recipes import collapsed, one_step_attack, validation_attack, watch_attack
+from ctrobust.specs import FastSpec
 from ctrobust.store import RunDirectory
 from ctrobust.training import weights
 from ctrobust.training.run import Run
@@ -26,10 +27,11 @@ def measure(state: Run) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with converged():
         if state.eps is not None:
-            attacks = (one_step_attack(state.eps), watch_attack(state.eps))
+            size = state.spec.recipe.step_size if isinstance(state.spec.recipe, FastSpec) else None
+            attacks = (one_step_attack(state.eps, size), watch_attack(state.eps))
             outcomes = evaluate_each(state.model.eval(), state.first_batch(), attacks)
             one_step, accuracy = (outcome.robust_accuracy for outcome in outcomes)
-            found["watched_fgsm_accuracy"], found["watched_accuracy"] = one_step, accuracy
+            found["watched_one_step_accuracy"], found["watched_accuracy"] = one_step, accuracy
             found["collapsed"] = collapsed(state.progress.watched, accuracy, one_step)
         if state.held is not None:
             attack = None if state.eps is None else validation_attack(state.eps)
@@ -50,7 +52,7 @@ def settle(state: Run, run: RunDirectory, found: dict[str, Any]) -> None:
             weights.save(run.best_file, state.result, state.spec.model, state.train)
     if "watched_accuracy" not in found:
         return
-    after, one_step = found["watched_accuracy"], found["watched_fgsm_accuracy"]
+    after, one_step = found["watched_accuracy"], found["watched_one_step_accuracy"]
     if not found["collapsed"]:
         progress.watched = after
         state.keep_good()
