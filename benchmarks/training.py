@@ -14,7 +14,7 @@ Longer, resumable, on any machine:
     python benchmarks/training.py rows --data-root DIR       one epoch on CIFAR-10 for each row of tables 1 and 2
 
 Times are ratios inside one run: contenders take turns, the median and the quartiles of the turns' ratios are printed.
-Each contender is a process of its own, with the same threads, float32 and batch size.
+Each contender is a process of its own, with the same threads, allocator setting, float32 and batch size.
 """
 
 import argparse
