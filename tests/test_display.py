@@ -54,7 +54,7 @@ def test_a_run_prints_a_line_an_epoch(capsys: pytest.CaptureFixture[str]) -> Non
         bar.epoch({"epoch": 1, "loss": 2.25, "lr": 0.01, "seconds": 3.14})
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "train runs/[a]: epoch 1 loss 2.2500 lr 0.01 3.1 s\n"
+    assert err == "train runs/[a]: epoch 1, loss 2.2500, lr 0.01, 3.1 s\n"
 
 
 def test_the_line_of_an_epoch_says_what_was_measured_and_that_it_collapsed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,11 +65,14 @@ def test_the_line_of_an_epoch_says_what_was_measured_and_that_it_collapsed(capsy
         bar.epoch({**metrics, **more})
         bar.step(4, 8, 3, 1.4)
         bar.epoch({**metrics, "epoch": 4, "collapsed": False})
-    assert bar.bar.tasks[0].fields["note"] == "epoch 4 loss 1.4000 PGD-5 3% [bold red]COLLAPSED in epoch 3[/]"
+    assert (
+        bar.bar.tasks[0].fields["note"]
+        == "epoch 4 loss 1.4000 PGD-5 3% held out 80% PGD-10 40% [bold red]COLLAPSED in epoch 3[/]"
+    )
     assert capsys.readouterr().err.splitlines() == [
-        "train runs/a: epoch 3 loss 1.5000 lr 0.2 one step on a training batch 50.0% PGD-5 3.1% validation 80.0% "
-        "PGD-10 40.0% 3.1 s COLLAPSED in epoch 3",
-        "train runs/a: epoch 4 loss 1.5000 lr 0.2 one step on a training batch 50.0% PGD-5 3.1% 3.1 s",
+        "train runs/a: epoch 3, loss 1.5000, lr 0.2, training batch under one step 50.0% and PGD-5 3.1%, "
+        "held-out images 80.0% and under PGD-10 40.0%, 3.1 s COLLAPSED in epoch 3",
+        "train runs/a: epoch 4, loss 1.5000, lr 0.2, training batch under one step 50.0% and PGD-5 3.1%, 3.1 s",
     ]
 
 

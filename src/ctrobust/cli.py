@@ -176,6 +176,8 @@ def train(
         "schedule": {"name": schedule, "warmup": warmup},
     }  # fmt: skip
     fields = specs.merge(specs.read_toml(config) if config else {}, specs.given_only(given))
+    if resume and out is None and not fields:
+        raise InputError("--resume: say which run, with --out")
     going_on = resume and out is not None and not config
     asked = None if going_on else specs.train_spec(fields)  # refused before torch is loaded
     _prepare(threads)

@@ -102,14 +102,15 @@ class TrainingBar:
 
     def epoch(self, metrics: dict[str, Any]) -> None:
         """Print a line where there is no bar; what the collapse watch saw is told in both."""
-        if "watched_accuracy" in metrics:
-            self.watched = f" PGD-5 {100 * metrics['watched_accuracy']:.0f}%"
+        words = {"watched_accuracy": "PGD-5", "validation_accuracy": "held out", "validation_robust_accuracy": "PGD-10"}
+        told = (f" {word} {100 * metrics[key]:.0f}%" for key, word in words.items() if key in metrics)
+        self.watched = "".join(told)
         if metrics.get("collapsed"):
             self.fallen = f" [bold red]COLLAPSED in epoch {metrics['epoch']}[/]"
         if self.bar.disable and not self.hidden:
             notes.print(
-                f"{escape(self.title)}: epoch {metrics['epoch']} loss {metrics['loss']:.4f} "
-                f"lr {metrics['lr']:.4g}{_measured(metrics)} {metrics['seconds']:.1f} s"
+                f"{escape(self.title)}: epoch {metrics['epoch']}, loss {metrics['loss']:.4f}, "
+                f"lr {metrics['lr']:.4g}{_measured(metrics)}, {metrics['seconds']:.1f} s"
                 f"{self.fallen if metrics.get('collapsed') else ''}",
                 soft_wrap=True,
             )
@@ -118,12 +119,12 @@ class TrainingBar:
 def _measured(metrics: dict[str, Any]) -> str:
     """What an epoch's metrics say besides its loss."""
     words = {
-        "watched_one_step_accuracy": "one step on a training batch",
-        "watched_accuracy": "PGD-5",
-        "validation_accuracy": "validation",
-        "validation_robust_accuracy": "PGD-10",
+        "watched_one_step_accuracy": ", training batch under one step",
+        "watched_accuracy": " and PGD-5",
+        "validation_accuracy": ", held-out images",
+        "validation_robust_accuracy": " and under PGD-10",
     }
-    return "".join(f" {word} {100 * metrics[key]:.1f}%" for key, word in words.items() if key in metrics)
+    return "".join(f"{word} {100 * metrics[key]:.1f}%" for key, word in words.items() if key in metrics)
 
 
 @contextlib.contextmanager
@@ -308,7 +309,7 @@ def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> 
     if attacked:
         table = Table(box=box.SIMPLE_HEAD)
         table.add_column("attack", overflow="fold")
-        for name in ("robust accuracy", "success rate", "passes an image", "seconds"):
+        for name in ("robust accuracy", "success rate", "forward + backward passes an image", "seconds"):
             table.add_column(name, justify="right")
         for row in attacked:
             one = row.evaluation

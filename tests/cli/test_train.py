@@ -27,7 +27,7 @@ def test_a_run_directory(trained: tuple[Path, Done]) -> None:
     }  # fmt: skip
     assert done.out.startswith(f"{name}: digits, 200 training images, 1 epoch")
     assert re.search(r"test accuracy \d+\.\d% \[\d+\.\d, \d+\.\d\] of 355; wrong categories below 0\.1111: ", done.out)
-    assert re.match(rf"train {name}: epoch 1 loss 2\.\d+ lr ", done.err)
+    assert re.match(rf"train {name}: epoch 1, loss 2\.\d+, lr ", done.err)
     assert "\x1b" not in done.out + done.err
 
 
@@ -49,6 +49,25 @@ def test_options_that_agree_with_the_run_may_stand_beside_resume(inside: Inside,
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("run: digits, 200 training images, 1 epoch")
     assert (run / "spec.json").read_bytes() == before
+
+
+def test_a_finished_run_needs_no_data_and_damaged_weights_are_made_again(
+    inside: Inside, run: Path, tmp_path: Path
+) -> None:
+    weights = (run / "model.safetensors").read_bytes()
+    spec = json.loads((run / "spec.json").read_text())
+    (run / "model.safetensors").write_bytes(weights[:-100])
+    done = inside("evaluate run")
+    assert done.code == 5
+    assert "is not a whole safetensors file" in done.err
+    assert inside("train --resume --out run").code == 0
+    assert (run / "model.safetensors").read_bytes() == weights
+    (run / "spec.json").write_text(json.dumps({**spec, "data": "mnist"}))
+    assert inside("train --resume --out run").code == 0
+    (run / "record.json").unlink()
+    code, _, err = inside("train --resume --out run", "--data-root", str(tmp_path))
+    assert code == 4
+    assert "under a --data-root" in err
 
 
 def test_resume_begins_where_nothing_is_there_yet(inside: Inside, tmp_path: Path) -> None:
@@ -112,7 +131,7 @@ def test_an_adversarial_run_by_its_options(inside: Inside, tmp_path: Path) -> No
         name="trades", gamma=3.0, gamma_in="attack", beta=1.0, std_at="clean", eps=0.1, steps=2, step_size=0.05
     )  # fmt: skip
     assert (spec.ema, spec.validation, spec.stop_on_collapse, spec.model.noise) == (0.5, 8, True, "none")
-    assert re.search(r" one step on a training batch \d+\.\d% PGD-5 \d+\.\d% validation ", done.err)
+    assert re.search(r", training batch under one step \d+\.\d% and PGD-5 \d+\.\d%, held-out images ", done.err)
     assert "best epoch on 8 held-out images: 1, " in done.out
     assert (tmp_path / "r" / "checkpoint" / "best.safetensors").exists()
     done = inside("train --resume --out r --json")

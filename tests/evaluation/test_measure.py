@@ -437,6 +437,16 @@ def test_what_is_no_model_or_no_data_is_refused() -> None:
         evaluate(network(), arrays)
 
 
+def test_an_attack_that_is_undefined_on_so_few_classes_is_refused_by_its_name_before_any_work() -> None:
+    net, tried = nn.Sequential(nn.Flatten(), nn.Linear(4, 3)).eval(), list[str]()
+    data = (torch.rand(6, 1, 2, 2), torch.arange(6) % 3)
+    attacks = [ct.attacks.parse("fgsm:eps=0.1"), ct.attacks.parse("apgd-t:eps=0.1,steps=2")]
+    found = evaluate_each(net, data, attacks, watch=lambda _done, _total, what: tried.append(what))
+    with pytest.raises(InputError, match=r"^apgd:eps=0.1,.*targets=9 needs 4 classes, and the model has 3$"):
+        next(found)
+    assert set(tried) == {"clean images"}
+
+
 def test_what_an_ensemble_cannot_try_is_warned_of() -> None:
     x, y = examples()
     model = Gives(lambda at: network()(at)[:, :3]).eval()

@@ -23,6 +23,7 @@ every_recipe = pytest.mark.parametrize("kind", [Fast, Free, Madry, Trades])
         ({"eps": "8/255"}, "eps is a number, got '8/255'"),
         ({"step_size": 2}, r"step_size is for images in \[0, 1\]"),
         ({"gamma": -1.0}, "gamma is finite and at least 0, got -1.0"),
+        ({"gamma": 101.0}, r"gamma is at most 100, beyond which exp\(gamma STD\) may overflow; got 101"),
         ({"gamma_in": "all"}, "gamma_in must be one of 'both', 'attack', 'descent'; got 'all'"),
         ({"loss": "hinge"}, "loss must be one of .*; got 'hinge'"),
     ],
@@ -80,3 +81,12 @@ def test_a_module_without_sub_networks_is_told_how_to_get_them() -> None:
     with pytest.raises(InputError, match=r"Sequential has no sample_logits, .* noise with ctrobust.models.split"):
         next(Natural(samples=4)(plain, x, y))
     assert next(Natural()(plain, x, y)).isfinite()
+
+
+@every_recipe
+def test_a_softmax_at_the_end_is_warned_of(kind: Callable[..., Recipe]) -> None:
+    model, (x, y, _) = network(), batches()[0]
+    next(iter(kind()(model, x, y)))  # which has none
+    ending = nn.Sequential(model, nn.Softmax(1)).train()
+    with pytest.warns(UserWarning, match=r"gives probabilities: .* Remove its softmax\. What is trained on them"):
+        next(iter(kind()(ending, x, y)))  # type: ignore[arg-type]

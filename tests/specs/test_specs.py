@@ -77,7 +77,11 @@ from ctrobust.specs import (
         # recipes
         ({"recipe": {"name": "fst"}}, ["recipe.name = 'fst' is unknown; allowed: natural, fast, madry, free, trades"]),
         ({"recipe": {"name": ["fast"]}}, ["recipe.name = \"['fast']\" is unknown; allowed: natural"]),
-        ({"recipe": 3}, ["recipe = 3", "valid dictionary"]),
+        ({"recipe": 3}, ['recipe = 3: Input should be a table, as [recipe] with name = "fast"']),
+        ({"gamma": 2.0}, ["unknown key gamma (it belongs to [recipe]); allowed: data, ", ", method"]),
+        ({"milestones": [0.5]}, ["unknown key milestones (it belongs to [schedule])"]),
+        ({"epoch": 2}, ["unknown key epoch (did you mean epochs?)"]),
+        ({"recipe": {"name": "fast", "gama": 2.0}}, ["unknown key recipe.gama of recipe fast (did you mean gamma?)"]),
         (
             {"recipe": {"name": "fast", "beta": 2.0}},
             ["unknown key recipe.beta of recipe fast (it belongs to trades); allowed: loss, eps, step_size, gamma"],
@@ -280,8 +284,12 @@ def test_a_toml_file_is_read(tmp_path: Path) -> None:
             {"recipe": {"beta": 1.0}},
             {"recipe": {"name": "trades", "gamma": 3.0, "beta": 1.0}, "lr": 0.5},
         ),
-        # another kind of run is what it would be by itself
-        ({"method": "mdl", "lr": 0.5}, {"recipe": {"name": "fast"}}, {"recipe": {"name": "fast"}}),
+        (
+            {"method": "mdl", "lr": 0.5},
+            {"recipe": {"name": "fast"}},
+            {"recipe": {"name": "fast"}, "lr": 0.5, "model": {"noise": "dropout"}},
+        ),
+        # another method is what it would be by itself
         ({"recipe": {"name": "fast"}, "lr": 0.5}, {"method": "mdl"}, {"method": "mdl"}),
     ],
 )

@@ -56,6 +56,12 @@ def probabilities(logits: Tensor) -> bool:
     return bool(logits.min() >= 0 and (logits.sum(1) - 1).abs().max() < 1e-3)
 
 
+def warn_of_probabilities(logits: Tensor, consequence: str) -> None:
+    """Say so if these are probabilities, and what follows."""
+    if logits.dim() == 2 and probabilities(logits.detach()):
+        warnings.warn(f"{PROBABILITIES}. {consequence}", stacklevel=3)
+
+
 def check_logits(logits: Tensor, y: Tensor) -> Tensor:
     """Refuse what are no finite logits (N, C) for these labels."""
     if not isinstance(logits, Tensor) or not logits.is_floating_point():

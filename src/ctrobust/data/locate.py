@@ -65,7 +65,7 @@ def find_files(
             searched.append(f"  {error.filename}{suffix}: {error.strerror}")
     wanted = " and ".join(f"{name}.gz" if zipped else name for name in names)
     raise DataError(
-        f"{dataset} was not found. Put {wanted}{remark} together into a folder {folder} under a data root, "
+        f"{dataset} was not found. Put {wanted}{remark} together into a folder {folder} under a --data-root, "
         f"${ENVIRONMENT_VARIABLE} or one of the places searched, or download it: ctrobust data fetch {dataset}\n"
         + "\n".join(searched)
     )

@@ -77,7 +77,11 @@ def each(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_
             return Failure(str(error))
         # Pillow's decoders meet damage with whatever their code happens to raise.
         except Exception as error:
-            reason = getattr(error, "strerror", None) or str(error).replace(path, "the file") or type(error).__name__
+            reason = (
+                getattr(error, "strerror", None)
+                or str(error).replace(f" {path!r}", "").replace(path, "it")
+                or type(error).__name__
+            )
             return Failure(str(reason))
 
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:

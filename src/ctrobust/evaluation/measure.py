@@ -105,6 +105,8 @@ def evaluate_each(
         clean = examples.clean_logits(model, ahead.tell)
         if probabilities(clean):
             raise InputError(PROBABILITIES)
+        for attack in attacks:
+            _check_classes(attack, clean.shape[1])
         quick = model
         if any(attack is not None and attack.steps >= WORTH_PREPARING for attack in attacks):
             quick = prepare(model, examples.batch(torch.arange(min(chunk, len(clean))))[0])
@@ -115,6 +117,13 @@ def evaluate_each(
                 by = quick if attack.steps >= WORTH_PREPARING else model
                 campaign.run(by, attack, examples.batch, clean, chunk, ahead.tell)
             yield _assemble(examples.labels, clean, campaign)
+
+
+def _check_classes(attack: Attack | None, classes: int) -> None:
+    """Refuse an attack that is undefined on so few classes, before any work; parts of an ensemble are left out."""
+    for part in attack.parts() if attack is not None else ():
+        if not part.optional and classes < (least := part.attack.least_classes()):
+            raise InputError(f"{attack} needs {least} classes, and the model has {classes}")
 
 
 class _Ahead:

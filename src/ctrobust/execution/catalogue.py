@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable
 
 from ctrobust import attacks, data, losses, models, recipes, regularizers, specs
+from ctrobust.attacks.grammar import format_number
 
 
 def _line(thing: object) -> str:
@@ -40,6 +41,20 @@ def _losses() -> dict[str, str]:
     }
 
 
+def _recipes() -> dict[str, str]:
+    """With the fields of their specs, and the defaults of those."""
+    rows = {}
+    for name, kind in recipes.RECIPES.items():
+        fields = {key: field.default for key, field in specs.RECIPES[name].model_fields.items() if key != "name"}
+        told = ", ".join(key if value is None else f"{key}={_value(value)}" for key, value in fields.items())
+        rows[name] = f"{_line(kind)} Fields: {told}."
+    return rows
+
+
+def _value(value: object) -> str:
+    return format_number(value) if isinstance(value, float) else str(value)
+
+
 def _methods() -> dict[str, str]:
     return {
         name: ", ".join(f"{part}.{key}={value}" for part, keys in fields.items() for key, value in keys.items())
@@ -54,7 +69,7 @@ CATALOGUE: dict[str, Callable[[], dict[str, str]]] = {
     "losses": _losses,
     "methods": _methods,
     "models": lambda: {name: _line(entry) for name, entry in models.MODELS.items()},
-    "recipes": lambda: {name: _line(entry) for name, entry in recipes.RECIPES.items()},
+    "recipes": _recipes,
     "regularizers": lambda: {
         kind.__name__.lower(): _line(kind)
         for kind in (regularizers.Dropout, regularizers.DropConnect, regularizers.DropBlock, regularizers.Disout)

@@ -28,7 +28,9 @@ class MNISTNetBody(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The flattened output of the last convolution."""
         if x.shape[-2:] != (28, 28):
-            raise InputError(f"mnistnet takes images of 28x28, got {x.shape[-2]}x{x.shape[-1]}")
+            raise InputError(
+                f"mnistnet takes images of 28x28, got {x.shape[-2]}x{x.shape[-1]}; resnet18 takes any size"
+            )
         x = relu(self.conv1(x), inplace=True)
         x = relu(max_pool2d(self.conv2(x), 2), inplace=True)
         x = relu(self.distort3(self.conv3(x)), inplace=True)

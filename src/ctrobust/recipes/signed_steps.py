@@ -7,7 +7,10 @@ import torch
 from torch import Tensor
 
 from ctrobust import draws
+from ctrobust.attacks.guards import warn_of_probabilities
 from ctrobust.recipes.contract import Attacked
+
+WEAKER = "What is trained on them learns less, and its robustness is not real"
 
 
 class Starts:
@@ -65,9 +68,12 @@ def ascend(
 ) -> Tensor:
     """Signed steps up the objective of the logits; the gradient is the input's alone."""
     adv = start
-    for _ in range(steps):
+    for step in range(steps):
         at = adv.detach().requires_grad_()
-        (gradient,) = torch.autograd.grad(objective(model(at)).sum(), at)
+        logits = model(at)
+        if step == 0:
+            warn_of_probabilities(logits, WEAKER)
+        (gradient,) = torch.autograd.grad(objective(logits).sum(), at)
         adv = signed_step(x, adv, gradient, eps, step_size)
     return adv
 

@@ -1,11 +1,13 @@
 """What is said of a spec that is none."""
 
+import difflib
 from typing import Any
 
 from pydantic import ValidationError
 
+from ctrobust.specs.parts import Part
 from ctrobust.specs.recipe import RECIPES
-from ctrobust.specs.run import TrainSpec
+from ctrobust.specs.run import ModelSpec, ScheduleSpec, TrainSpec
 
 
 def explain(error: ValidationError) -> str:
@@ -21,7 +23,7 @@ def explain(error: ValidationError) -> str:
         elif part["type"] == "union_tag_invalid":
             lines.append(f"recipe.name = {part['ctx']['tag']!r} is unknown; allowed: {', '.join(RECIPES)}")
         elif part["type"] == "union_tag_not_found":
-            lines.append(f"{key} = {part['input']!r}: Input should be a valid dictionary")
+            lines.append(f'{key} = {part["input"]!r}: Input should be a table, as [recipe] with name = "fast"')
         else:
             lines.append(f"{key} = {part['input']!r}: {message}" if key else message)
     return "\n".join(lines)
@@ -33,8 +35,21 @@ def _unknown(key: str, location: tuple[int | str, ...]) -> str:
     for piece in location[:-1]:
         part = RECIPES.get(str(piece)) if part is RECIPES else part.model_fields[str(piece)].annotation
         part = RECIPES if piece == "recipe" else part
+    allowed = [*part.model_fields, *(["method"] if part is TrainSpec else [])]
     if location[0] != "recipe":
-        return f"unknown key {key}; allowed: {', '.join(part.model_fields)}"
+        return f"unknown key {key}{_meant(str(location[-1]), allowed)}; allowed: {', '.join(allowed)}"
     owners = [name for name, recipe in RECIPES.items() if location[-1] in recipe.model_fields]
     where = f" (it belongs to {', '.join(owners)})" if owners else ""
-    return f"unknown key {key} of recipe {location[1]}{where}; allowed: {', '.join(part.model_fields)}"
+    meant = where or _meant(str(location[-1]), allowed)
+    return f"unknown key {key} of recipe {location[1]}{meant}; allowed: {', '.join(allowed)}"
+
+
+def _meant(word: str, allowed: list[str]) -> str:
+    """In brackets: the table that a key belongs to, or the key that was probably meant."""
+    owners: list[tuple[str, type[Part]]] = [("model", ModelSpec), ("schedule", ScheduleSpec)]
+    owners += [("recipe", recipe) for recipe in RECIPES.values()]
+    for table, part in owners:
+        if word != "name" and word in part.model_fields:
+            return f" (it belongs to [{table}])"
+    near = difflib.get_close_matches(word, allowed, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

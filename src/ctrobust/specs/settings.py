@@ -124,19 +124,21 @@ def _validated(fields: Mapping[str, Any]) -> TrainSpec:
 
 
 def laid_over(stored: TrainSpec, fields: Mapping[str, Any]) -> TrainSpec:
-    """A spec with what is said of it anew; the rest stays, where it is the same kind of run.
+    """A spec with what is said of it anew; the rest stays, but for the recipe where another kind is named.
 
     Example:
         >>> stored = train_spec({"data": "mnist", "recipe": {"name": "fast", "gamma": 2.0}})
         >>> laid_over(stored, {"recipe": {"name": "fast"}}) == stored, laid_over(stored, {"lr": 0.5}).lr
         (True, 0.5)
     """
-    given, kind = dict(fields), stored.recipe.name
-    method, recipe = given.pop("method", "dropout"), {"name": kind, **given.get("recipe", {})}
-    natural = kind == "natural" and method in METHODS
-    if recipe["name"] != kind or ("method" in fields and not natural):
-        return train_spec(fields)  # another kind, or a wrong word
-    return _validated(merge(stored.model_dump(), merge(METHODS[method] if natural else {}, given)))
+    given, base, kind = dict(fields), stored.model_dump(), stored.recipe.name
+    method = given.pop("method", "dropout")
+    if "method" in fields and (method not in METHODS or kind != "natural"):
+        return train_spec(fields)  # another run, or a wrong word
+    given = merge(METHODS[method] if "method" in fields else {}, given)
+    if recipe_name({"name": kind, **given.get("recipe", {})}) != kind:
+        del base["recipe"]
+    return _validated(merge(base, given))
 
 
 def read_toml(path: Path) -> dict[str, Any]:

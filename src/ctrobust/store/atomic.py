@@ -23,7 +23,8 @@ def write_atomic(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}; what was there before is intact") from error
+        left = "what was there before is intact" if os.path.exists(path) else "nothing was written"
+        raise RunError(f"cannot write {path}: {error.strerror or error}; {left}") from error
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):

@@ -82,7 +82,10 @@ def restore(
     copies: Mapping[str, nn.Module] | None = None,
 ) -> Progress:
     """Put model, optimizer, recipe and copies into the saved state, and say where it is."""
-    tensors, note = read_tensors(path)
+    try:
+        tensors, note = read_tensors(path)
+    except RunError as error:
+        raise RunError(f"{error}; remove it to begin anew") from None
     if note.get("spec") != spec_hash:
         raise RunError(f"{path} belongs to a run of spec {note.get('spec')}, this one is {spec_hash}")
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ctrobust.errors import CtrobustError, RunError
 from ctrobust.specs import TrainSpec, differences, spec_hash
-from ctrobust.store import RunDirectory
+from ctrobust.store import RunDirectory, read_tensors
 from ctrobust.training import checkpoint
 from ctrobust.training.run import Run
 
@@ -57,4 +57,15 @@ def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
         raise RunError(f"{run.path} holds another run: there and as asked, {differences(stored, spec)}")
     if not resume:
         raise RunError(f"{run.path} holds this run already: add --resume to go on with it, or choose another --out")
-    return not (run.record_file.exists() and run.model_file.exists())
+    return not finished(run)
+
+
+def finished(run: RunDirectory) -> bool:
+    """Whether the record is there, and weights that can be read: without them the last checkpoint gives them again."""
+    if not (run.record_file.exists() and run.model_file.exists()):
+        return False
+    try:
+        read_tensors(run.model_file)
+    except RunError:
+        return False
+    return True

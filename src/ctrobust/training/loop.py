@@ -17,7 +17,7 @@ from ctrobust.regularizers import forget
 from ctrobust.specs import TrainSpec, spec_hash
 from ctrobust.store import RunDirectory
 from ctrobust.training import checkpoint, weights
-from ctrobust.training.claim import claim, restore
+from ctrobust.training.claim import claim, finished, restore
 from ctrobust.training.devices import Devices, launch
 from ctrobust.training.environment import environment, joined
 from ctrobust.training.holdout import check_left
@@ -89,6 +89,8 @@ def train(
             "train takes a TrainSpec, as ctrobust.specs.train_spec makes of a dict, and a ctrobust.store.RunDirectory; "
             f"got {type(spec).__name__} and {type(run).__name__}"
         )
+    if resume and run.spec_file.exists() and run.read_spec() == spec and finished(run):
+        return run.read_record()  # which needs no data
     fabric = (devices or Devices()).fabric(spec)
     train_set = data.load(spec.data, "train", data_root).take(spec.limit)
     test_set = data.load(spec.data, "test", data_root)
