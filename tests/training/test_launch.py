@@ -53,7 +53,7 @@ def check(run: RunDirectory, out: str, err: str, loss: float) -> None:
     assert out.startswith(f"{run.path}: digits, 100 training images, 1 epoch in ")
     assert out.count("test accuracy ") == 1
     assert out.count("\n") == 2
-    assert err.count(f"train {run.path}: epoch 1 loss ") == 1
+    assert err.count(f"train {run.path}: epoch 1, loss ") == 1
     (line,) = run.read_metrics()
     assert line["loss"] == pytest.approx(loss, rel=1e-5)
     assert (line["step"], run.read_spec().world_size) == (7, 2)
