@@ -86,7 +86,7 @@ class TrainingBar:
         self.hidden = hidden
         self.bar = _bar(hidden=hidden)
         self.task = self.bar.add_task(escape(title), total=None, note="")
-        self.watched = self.fallen = ""
+        self.measured = self.fallen = ""
 
     def __enter__(self) -> "TrainingBar":
         self.bar.start()
@@ -97,14 +97,14 @@ class TrainingBar:
 
     def step(self, done: int, total: int, epoch: int, loss: float) -> None:
         """Move the bar."""
-        note = f"epoch {epoch + 1} loss {loss:.4f}{self.watched}{self.fallen}"
+        note = f"epoch {epoch + 1} loss {loss:.4f}{self.measured}{self.fallen}"
         self.bar.update(self.task, completed=done, total=total, note=note)
 
     def epoch(self, metrics: dict[str, Any]) -> None:
         """Print a line where there is no bar; what the collapse watch saw is told in both."""
         words = {"watched_accuracy": "PGD-5", "validation_accuracy": "held out", "validation_robust_accuracy": "PGD-10"}
         told = (f" {word} {100 * metrics[key]:.0f}%" for key, word in words.items() if key in metrics)
-        self.watched = "".join(told)
+        self.measured = "".join(told)
         if metrics.get("collapsed"):
             self.fallen = f" [bold red]COLLAPSED in epoch {metrics['epoch']}[/]"
         if self.bar.disable and not self.hidden:

@@ -83,7 +83,7 @@ def test_a_module_without_sub_networks_is_told_how_to_get_them() -> None:
     assert next(Natural()(plain, x, y)).isfinite()
 
 
-@every_recipe
+@pytest.mark.parametrize("kind", [Natural, Fast, Free, Madry, Trades])
 def test_a_softmax_at_the_end_is_warned_of(kind: Callable[..., Recipe]) -> None:
     model, (x, y, _) = network(), batches()[0]
     next(iter(kind()(model, x, y)))  # which has none

@@ -2,10 +2,12 @@
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from ctrobust import losses
 from ctrobust.errors import InputError
-from ctrobust.recipes.objectives import GammaIn, label_objectives
+from ctrobust.recipes.objectives import LARGEST_GAMMA, GammaIn, gammas, label_objectives
+from ctrobust.specs import FastSpec
 
 LOGITS, Y = torch.randn(6, 5, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 3, 4, 0])
 
@@ -23,6 +25,15 @@ def test_without_gamma_it_is_cross_entropy_and_std_stands_alone() -> None:
         assert torch.equal(objective(LOGITS, Y), losses.cross_entropy(LOGITS, Y))
     for objective in label_objectives("std", 0.0, "both"):
         assert torch.equal(objective(LOGITS, Y), losses.std(LOGITS, Y))
+
+
+def test_recipes_and_their_specs_take_the_same_gammas() -> None:
+    assert FastSpec(name="fast", gamma=LARGEST_GAMMA).gamma == gammas(LARGEST_GAMMA, "both")[0]
+    beyond = LARGEST_GAMMA + 0.5
+    with pytest.raises(InputError, match="gamma is at most"):
+        gammas(beyond, "both")
+    with pytest.raises(ValidationError, match="less than or equal to"):
+        FastSpec(name="fast", gamma=beyond)
 
 
 def test_unknown_names_are_refused() -> None:

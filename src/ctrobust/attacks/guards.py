@@ -57,8 +57,8 @@ def probabilities(logits: Tensor) -> bool:
 
 
 def warn_of_probabilities(logits: Tensor, consequence: str) -> None:
-    """Say so if these are probabilities, and what follows."""
-    if logits.dim() == 2 and probabilities(logits.detach()):
+    """Say so if these, of several images, are probabilities, and what follows."""
+    if len(logits) > 1 and logits.dim() == 2 and probabilities(logits.detach()):
         warnings.warn(f"{PROBABILITIES}. {consequence}", stacklevel=3)
 
 

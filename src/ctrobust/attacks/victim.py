@@ -1,12 +1,11 @@
 """A model and a batch under attack: who still stands, what was found, how many passes it took."""
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks.guards import PROBABILITIES, check_batch, check_logits, clean_pass, probabilities
+from ctrobust.attacks.guards import check_batch, check_logits, clean_pass, warn_of_probabilities
 from ctrobust.attacks.objectives import Objective
 from ctrobust.attacks.passes import Mean
 from ctrobust.attacks.prepared import Prepared
@@ -122,8 +121,8 @@ class Victim:
 
     def _look(self, logits: Tensor) -> Tensor:
         """Warn once if the first logits of several images are probabilities."""
-        if not self._looked_at and len(logits) > 1 and probabilities(logits):
-            warnings.warn(f"{PROBABILITIES}. Attacks are weaker on it", stacklevel=2)
+        if not self._looked_at:
+            warn_of_probabilities(logits, "Attacks are weaker on it")
         self._looked_at = True
         return logits
 

@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 
 from ctrobust.attacks.checks import check_count
-from ctrobust.attacks.guards import check_batch, warn_of_probabilities
+from ctrobust.attacks.guards import check_batch
 from ctrobust.errors import InputError
 from ctrobust.recipes.contract import Network
-from ctrobust.recipes.objectives import GammaIn, check_attack, label_objectives
+from ctrobust.recipes.objectives import GammaIn, check_attack, label_objectives, look_at
 from ctrobust.recipes.ranks import Alone, Ranks
-from ctrobust.recipes.signed_steps import WEAKER
 
 
 class Free:
@@ -60,7 +59,7 @@ class Free:
         for _ in range(self.replays):
             at = delta.detach().requires_grad_()
             logits = model(x + at)
-            warn_of_probabilities(logits, WEAKER)
+            look_at(logits)
             gradient = None
             if self.attack is not self.descent:
                 (gradient,) = torch.autograd.grad(self.attack(logits, y).sum(), at, retain_graph=True)

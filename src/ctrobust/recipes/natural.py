@@ -8,6 +8,7 @@ from torch import Tensor
 from ctrobust import losses
 from ctrobust.errors import InputError
 from ctrobust.recipes.contract import Network
+from ctrobust.recipes.objectives import look_at
 from ctrobust.recipes.online_smoothing import OnlineSmoothing
 from ctrobust.recipes.ranks import Alone, Ranks
 
@@ -54,6 +55,7 @@ class Natural:
                 outputs, y, rho=self.rho, eta=self.eta, diversity=self.diversity, base=self._base,
                 threshold=self._threshold(outputs, y),
             )  # fmt: skip
+        look_at(outputs[0])
         if isinstance(self.loss, OnlineSmoothing):
             self.loss.observe(outputs.detach().float().softmax(-1).mean(0), y)
         yield values.mean()

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ctrobust import losses
 from ctrobust.attacks.checks import check_eps, check_weight
+from ctrobust.attacks.guards import warn_of_probabilities
 from ctrobust.errors import InputError
 from ctrobust.losses.inputs import check_choice
 
@@ -33,6 +34,11 @@ def gammas(gamma: float, gamma_in: GammaIn) -> tuple[float, float]:
         raise InputError(f"gamma is at most {LARGEST_GAMMA:g}, beyond which exp(gamma STD) may overflow; got {gamma:g}")
     check_choice("gamma_in", gamma_in, ("both", "attack", "descent"))
     return (0.0 if gamma_in == "descent" else gamma), (0.0 if gamma_in == "attack" else gamma)
+
+
+def look_at(logits: Tensor) -> None:
+    """Warn of a softmax at the model's end, which every loss here would take for logits."""
+    warn_of_probabilities(logits, "What is trained on them learns less, and its robustness is not real")
 
 
 def check_attack(eps: float, step_size: float | None) -> None:

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.guards import warn_of_probabilities
 from ctrobust.recipes.contract import Attacked
-
-WEAKER = "What is trained on them learns less, and its robustness is not real"
+from ctrobust.recipes.objectives import look_at
 
 
 class Starts:
@@ -72,7 +70,7 @@ def ascend(
         at = adv.detach().requires_grad_()
         logits = model(at)
         if step == 0:
-            warn_of_probabilities(logits, WEAKER)
+            look_at(logits)
         (gradient,) = torch.autograd.grad(objective(logits).sum(), at)
         adv = signed_step(x, adv, gradient, eps, step_size)
     return adv

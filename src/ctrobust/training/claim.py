@@ -10,17 +10,21 @@ from ctrobust.training import checkpoint
 from ctrobust.training.run import Run
 
 
-def claim(held: contextlib.ExitStack, run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool | CtrobustError:
-    """Lock the directory and enter it; an error is given, not raised, so that all processes can be told."""
+def claim(held: contextlib.ExitStack, run: RunDirectory, spec: TrainSpec, *, resume: bool) -> CtrobustError | None:
+    """Lock an empty directory for the spec, or what is there and may go on, for as long as `held`.
+
+    An error is given, not raised, so that all processes can be told.
+    """
     try:
         held.enter_context(run.locked())
-        claimed = not run.spec_file.exists()
-        unfinished = _enter(run, spec, resume=resume)
+        if run.spec_file.exists():
+            _check_same(run, spec, resume=resume)
+        else:
+            run.write_spec(spec)
+            held.enter_context(_left_empty_by_errors(run))
     except CtrobustError as error:
         return error
-    if claimed:
-        held.enter_context(_left_empty_by_errors(run))
-    return unfinished
+    return None
 
 
 @contextlib.contextmanager
@@ -48,21 +52,19 @@ def restore(state: Run, run: RunDirectory) -> None:
         )
 
 
-def _enter(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
-    """Claim an empty directory for the spec, or check that what is there may go on; False if it is finished."""
-    if not run.spec_file.exists():
-        run.write_spec(spec)
-        return True
+def _check_same(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> None:
+    """Refuse to go on with another run, or unasked."""
     if (stored := run.read_spec()) != spec:
         raise RunError(f"{run.path} holds another run: there and as asked, {differences(stored, spec)}")
     if not resume:
         raise RunError(f"{run.path} holds this run already: add --resume to go on with it, or choose another --out")
-    return not finished(run)
 
 
-def finished(run: RunDirectory) -> bool:
-    """Whether the record is there, and weights that can be read: without them the last checkpoint gives them again."""
-    if not (run.record_file.exists() and run.model_file.exists()):
+def finished(run: RunDirectory, spec: TrainSpec) -> bool:
+    """Whether this run has its record, and weights that can be read: else the last checkpoint gives them again."""
+    if not (run.spec_file.exists() and run.record_file.exists() and run.model_file.exists()):
+        return False
+    if run.read_spec() != spec:
         return False
     try:
         read_tensors(run.model_file)

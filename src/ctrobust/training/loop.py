@@ -89,7 +89,7 @@ def train(
             "train takes a TrainSpec, as ctrobust.specs.train_spec makes of a dict, and a ctrobust.store.RunDirectory; "
             f"got {type(spec).__name__} and {type(run).__name__}"
         )
-    if resume and run.spec_file.exists() and run.read_spec() == spec and finished(run):
+    if resume and finished(run, spec):
         return run.read_record()  # which needs no data
     fabric = (devices or Devices()).fabric(spec)
     train_set = data.load(spec.data, "train", data_root).take(spec.limit)
@@ -113,11 +113,9 @@ def _train(
     main = fabric.is_global_zero
     state = Run.begin(spec, train_set, fabric)
     with contextlib.ExitStack() as held:
-        unfinished = fabric.broadcast(claim(held, run, spec, resume=resume) if main else None)
-        if isinstance(unfinished, CtrobustError):
-            raise unfinished
-        if not unfinished:
-            return run.read_record()
+        refusal: CtrobustError | None = fabric.broadcast(claim(held, run, spec, resume=resume) if main else None)
+        if refusal is not None:
+            raise refusal
         if run.checkpoint_file.exists():
             restore(state, run)
         if main:
