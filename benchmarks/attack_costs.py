@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import ctrobust
 from attack_subjects import Subject
 from ctrobust import models
-from ctrobust.attacks import APGD, FAB, PGD, Attack, Square, prepare
-from ctrobust.attacks.prepared import Prepared
+from ctrobust.attacks import APGD, FAB, PGD, Attack, Square, fuse
+from ctrobust.attacks.fused import FusedModel
 
 
 class Timed(nn.Module):
@@ -43,13 +43,13 @@ class Timed(nn.Module):
 
 def share_inside(attack: Attack, model: nn.Module, x: Tensor, y: Tensor) -> float:
     """The share of an attack's time that is spent inside the prepared copy of the model."""
-    prepared = prepare(model, x)
-    assert isinstance(prepared, Prepared)
-    timed = Timed(prepared.quick)
-    attack.run(Prepared(model, timed), x[:4], y[:4])
+    prepared = fuse(model, x)
+    assert isinstance(prepared, FusedModel)
+    timed = Timed(prepared.fused)
+    attack.run(FusedModel(model, timed), x[:4], y[:4])
     timed.seconds = 0.0
     begun = time.perf_counter()
-    attack.run(Prepared(model, timed), x, y)
+    attack.run(FusedModel(model, timed), x, y)
     return timed.seconds / (time.perf_counter() - begun)
 
 

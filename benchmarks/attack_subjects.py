@@ -114,8 +114,8 @@ def radius(model: nn.Module, x: Tensor, y: Tensor, share: float) -> float:
     """
     least = share * len(x)
     for level in range(1, 65):
-        stands = ~PGD(level / 64).run(model, x, y).success
-        x, y = x[stands], y[stands]
+        active = ~PGD(level / 64).run(model, x, y).success
+        x, y = x[active], y[active]
         if len(x) < least:
             return level / 64
     raise ValueError(f"PGD leaves more than {share} at any radius")

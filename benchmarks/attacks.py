@@ -87,8 +87,8 @@ def contender(row: Row, name: str, path: Path, threads: int, keep: bool) -> None
 
         def figures(found: torch.Tensor) -> dict[str, float]:
             with torch.no_grad():
-                stands = (model(x).argmax(1) == y) & (model(found).argmax(1) == y)
-            return {"robust": stands.float().mean().item(), "far": (found - x).abs().max().item() / eps}
+                active = (model(x).argmax(1) == y) & (model(found).argmax(1) == y)
+            return {"robust": active.float().mean().item(), "far": (found - x).abs().max().item() / eps}
 
         return turn
 

@@ -49,7 +49,7 @@ class Contender:
         self.process.wait(600)
 
 
-def contend(prepare: Callable[[], Callable[[], Callable[[], dict[str, float]]]]) -> None:
+def contend(fuse: Callable[[], Callable[[], Callable[[], dict[str, float]]]]) -> None:
     """Be a contender: make ready, then for each line read take a timed turn, which gives what tells its figures.
 
     What is printed on the way goes elsewhere.
@@ -62,7 +62,7 @@ def contend(prepare: Callable[[], Callable[[], Callable[[], dict[str, float]]]])
         channel.flush()
 
     try:
-        turn = prepare()
+        turn = fuse()
         answer({})
         for _ in sys.stdin:
             time.sleep(0.3)  # idle threads of the contender before still hold a core

@@ -10,10 +10,11 @@ import torch
 
 from ctrobust import data, draws, losses
 from ctrobust.data import Dataset
-from ctrobust.regularizers import tell
+from ctrobust.models import load
+from ctrobust.regularizers import set_step
 from ctrobust.specs import METHODS, TrainSpec, spec_hash, train_spec
 from ctrobust.store import RunDirectory
-from ctrobust.training import Run, keep_freed_memory, load, train
+from ctrobust.training import TrainingState, keep_freed_memory, train
 
 OURS = {"dropout": "dropout", "multi-sample dropout": "multi-sample-dropout", "MDL": "mdl"}
 
@@ -64,7 +65,7 @@ def similarity(path: Path, test: Dataset) -> float:
     total = 0.0
     for index in data.epoch_batches(torch.arange(len(test)), 500):
         x, y = data.gather(test, index)
-        tell(model, seed=0, step=0, keys=index, progress=1.0)
+        set_step(model, seed=0, step=0, keys=index, progress=1.0)
         with torch.no_grad():
             total += losses.wrong_similarity(model.sample_logits(x, 4), y, "cosine").sum().item()
     return total / len(test)
@@ -81,15 +82,17 @@ def rows(root: Path | None, out: Path, jobs: int, threads: int, limit: int | Non
     )
     print("# mean loss of the first and of the last tenth of the epoch's steps; each method's own loss\n", flush=True)
     context = multiprocessing.get_context("spawn")
-    fell = []
+    decreased = []
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
         found = pool.map(row, specs.values(), [out] * len(specs), [root] * len(specs), [threads] * len(specs))
         for method, values in zip(specs, found, strict=True):
             tenth = max(1, len(values) // 10)
             first, last = statistics.mean(values[:tenth]), statistics.mean(values[-tenth:])
-            fell.append(last < first)
-            print(f"{method:28} {first:8.4f} -> {last:8.4f}  {'falls' if fell[-1] else 'does not fall'}", flush=True)
-    print(f"\n{sum(fell)} of {len(fell)} fall, wanted all")
+            decreased.append(last < first)
+            print(
+                f"{method:28} {first:8.4f} -> {last:8.4f}  {'falls' if decreased[-1] else 'does not fall'}", flush=True
+            )
+    print(f"\n{sum(decreased)} of {len(decreased)} fall, wanted all")
 
 
 def row(spec: TrainSpec, out: Path, root: Path | None, threads: int) -> list[float]:
@@ -100,7 +103,7 @@ def row(spec: TrainSpec, out: Path, root: Path | None, threads: int) -> list[flo
         return kept
     torch.set_num_threads(threads)
     keep_freed_memory()
-    run = Run.begin(spec, data.load(spec.data, "train", root).take(spec.limit))
+    run = TrainingState.begin(spec, data.load(spec.data, "train", root).take(spec.limit))
     run.wrapped.train()
     order = draws.permutation(len(run.train), draws.stream(spec.seed, "order", 0))
     values = [float(run.batch(index)) / len(index) for index in data.epoch_batches(order, spec.batch_size)]

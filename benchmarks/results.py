@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ctrobust import data, execution
-from ctrobust.evaluation import Evaluation, mcnemar
+from ctrobust.outcomes import Evaluation, mcnemar
 from ctrobust.specs import EvaluationSpec, TrainSpec, train_spec
 from ctrobust.store import RunDirectory, read_arrays
 from ctrobust.training import keep_freed_memory, train

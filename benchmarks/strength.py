@@ -16,7 +16,7 @@ from tests.attacks.strength import HEADER, Budget, compare, fit, fools, ours, ra
 from torch import Tensor, nn
 
 from ctrobust import data
-from ctrobust.attacks import APGD, FAB, PGD, Attack, Square, prepare
+from ctrobust.attacks import APGD, FAB, PGD, Attack, Square, fuse
 from ctrobust.training import keep_freed_memory
 
 TRAINING = {"natural": (0.0, 3), "trained": (0.2, 6)}
@@ -51,24 +51,24 @@ def strength(kind: str, model: nn.Module, x: Tensor, y: Tensor, eps: float, budg
             print(f"{row}   {row.chance:.2f}", flush=True)
             if name == "square":
                 again = theirs(model, x, y, {name: len(x)}, eps, budget, Path(folder), seed=1)
-                fell = [fools(model, x, y, images["square x_adv"], eps) for images in (found, again)]
-                same = (fell[0] == fell[1]).float().mean().item()
-                stands = (~fell[1]).float().mean().item()
+                broken_by = [fools(model, x, y, images["square x_adv"], eps) for images in (found, again)]
+                same = (broken_by[0] == broken_by[1]).float().mean().item()
+                active = (~broken_by[1]).float().mean().item()
                 print(
-                    f"{'':10} theirs with another seed: {100 * stands:.1f}% robust, agree {100 * same:.1f}%", flush=True
+                    f"{'':10} theirs with another seed: {100 * active:.1f}% robust, agree {100 * same:.1f}%", flush=True
                 )
 
 
 def independence(model: nn.Module, x: Tensor, y: Tensor, eps: float) -> None:
     """How many float32 outcomes depend on the batch size."""
-    quick = prepare(model, x)
+    fused = fuse(model, x)
     tried: tuple[Attack, ...] = (PGD(eps), APGD(eps, steps=50), FAB(eps, steps=10, targets=2), Square(eps, queries=200))
     print("\n## float32 outcomes that differ from those of batches of 250")
     for attack in tried:
         found = []
         for size in (250, 64, 7, 1):
             keys = torch.arange(len(x)).split(size)
-            found.append(torch.cat([attack.run(quick, x[part], y[part], part).success for part in keys]))
+            found.append(torch.cat([attack.run(fused, x[stage], y[stage], stage).success for stage in keys]))
         differ = ", ".join(
             f"{size}: {int((one != found[0]).sum())}" for size, one in zip((64, 7, 1), found[1:], strict=True)
         )

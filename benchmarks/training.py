@@ -63,7 +63,9 @@ def tables(threads: int) -> dict[str, Table]:
     )
     fast, sce, trades, skl, madry = (Entry(f"ctrobust {name}", name, threads=threads) for name in ADVERSARIAL)
     backward = Entry("Madry-AT by loss.backward()", "plain madry", threads=threads)
-    one, two = (Entry(f"ctrobust dropout, {ranks} x 1 thread", "dropout", ranks, threads=1) for ranks in (1, 2))
+    one, two = (
+        Entry(f"ctrobust dropout, {processes} x 1 thread", "dropout", processes, threads=1) for processes in (1, 2)
+    )
     faster = Ratio("throughput, ctrobust / plain loop", plain.label, ">= 1.15")
     return {
         "speed": Table(

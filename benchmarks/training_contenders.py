@@ -21,7 +21,7 @@ import plain_loop
 from ctrobust import data, draws
 from ctrobust.data import Dataset
 from ctrobust.specs import TrainSpec, train_spec
-from ctrobust.training import Devices, Run, keep_freed_memory
+from ctrobust.training import Devices, TrainingState, keep_freed_memory
 
 BATCH = 128
 PATIENCE = 600.0
@@ -44,9 +44,9 @@ class Setting:
         mean, std = (0.47,) * channels, (0.25,) * channels
         return Dataset("noise", "train", images, labels, tuple("0123456789"), mean, std, verified=False)
 
-    def spec(self, method: str, ranks: int = 1) -> TrainSpec:
+    def spec(self, method: str, processes: int = 1) -> TrainSpec:
         model = {"name": self.model, "width": self.width}
-        more = {"augment": self.augment, "batch_size": BATCH, "epochs": 100, "world_size": ranks}
+        more = {"augment": self.augment, "batch_size": BATCH, "epochs": 100, "world_size": processes}
         how = {"recipe": ADVERSARIAL[method]} if method in ADVERSARIAL else {"method": method}
         return train_spec({"model": model, **how, **more})
 
@@ -89,13 +89,13 @@ class Entry:
 
     label: str
     method: str
-    ranks: int = 1
+    processes: int = 1
     threads: int = 2
 
 
 class Contender:
     def __init__(self, setting: str, entry: Entry) -> None:
-        options = ["--ranks", str(entry.ranks), "--threads", str(entry.threads)]
+        options = ["--ranks", str(entry.processes), "--threads", str(entry.threads)]
         self.process = subprocess.Popen(
             [sys.executable, __file__, setting, entry.method, *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -136,13 +136,13 @@ def contenders(setting: str, entries: Iterable[Entry]) -> Iterator[dict[str, Con
         yield ready
 
 
-def our_run(setting: Setting, method: str, fabric: Fabric | None = None) -> Run:
-    run = Run.begin(setting.spec(method, fabric.world_size if fabric else 1), setting.dataset(), fabric)
+def our_run(setting: Setting, method: str, fabric: Fabric | None = None) -> TrainingState:
+    run = TrainingState.begin(setting.spec(method, fabric.world_size if fabric else 1), setting.dataset(), fabric)
     run.wrapped.train()
     return run
 
 
-def our_step(run: Run) -> Callable[[], None]:
+def our_step(run: TrainingState) -> Callable[[], None]:
     """What `ctrobust train` does for a batch."""
     batches = data.epoch_batches(draws.permutation(len(run.train), 0), BATCH)
     total = torch.zeros((), dtype=torch.float64)
@@ -198,7 +198,7 @@ def main() -> None:
     if options.method.startswith("plain"):
         serve(setting.plain(options.method).step, asked())
         return
-    fabric = Devices(accelerator="cpu").fabric(setting.spec(options.method, options.ranks))
+    fabric = Devices(accelerator="cpu").fabric(setting.spec(options.method, options.processes))
     fabric.launch(lambda fabric: train_together(fabric, setting, options.method, options.threads))
 
 

@@ -13,10 +13,11 @@ import torch
 from torch import nn
 
 from ctrobust import display
-from ctrobust.attacks import FGSM, PGD, prepare
+from ctrobust.attacks import FGSM, PGD, fuse
 from ctrobust.data import Dataset
-from ctrobust.evaluation import Interval, evaluate_each
-from ctrobust.execution import Attacked
+from ctrobust.evaluation import evaluate_each
+from ctrobust.execution import StoredEvaluation
+from ctrobust.outcomes import Interval
 
 CLASSES = tuple("abcd")
 
@@ -26,13 +27,13 @@ def dots(verified: bool = True) -> Dataset:
     return Dataset("dots", "test", images, images.flatten(1).argmax(1), CLASSES, (0.0,), (1.0,), verified)
 
 
-def rows(*, stored: bool = False) -> list[Attacked]:
+def rows(*, stored: bool = False) -> list[StoredEvaluation]:
     """A linear model, which gives its pixels as logits, attacked two ways."""
     attacks: list[FGSM | PGD] = [FGSM(eps=0.1), PGD(eps=0.2, loss="sce(gamma=5)")]
     outs = evaluate_each(nn.Sequential(nn.Flatten()).eval(), dots(), attacks)
     seconds = None if stored else 1.25
     file = Path("outcomes/x.npz") if stored else None
-    return [Attacked(str(attack), out, file, seconds) for attack, out in zip(attacks, outs, strict=True)]
+    return [StoredEvaluation(str(attack), out, file, seconds) for attack, out in zip(attacks, outs, strict=True)]
 
 
 def test_percent_has_its_interval() -> None:
@@ -81,9 +82,9 @@ def test_an_attack_prints_a_line_every_ten_seconds_and_at_the_end(
 ) -> None:
     clock = itertools.count(0.0, 2.0)  # two seconds pass each time somebody looks
     monkeypatch.setattr(display, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with display.attack_bar("evaluate runs/[a]") as watch:
+    with display.attack_bar("evaluate runs/[a]") as progress:
         for done in range(1, 9):
-            watch(done, 8, "pgd [b]")
+            progress(done, 8, "pgd [b]")
     out, err = capsys.readouterr()
     assert out == ""
     lines = err.splitlines()
@@ -120,7 +121,7 @@ def test_the_table_says_what_was_stored_and_what_is_unverified(capsys: pytest.Ca
 
 def test_without_an_attack_there_is_no_table(capsys: pytest.CaptureFixture[str]) -> None:
     (clean,) = evaluate_each(nn.Sequential(nn.Flatten()).eval(), dots(), [None])
-    display.evaluation_table(Path("runs/a"), dots(), [Attacked("none", clean, None, 0.1)])
+    display.evaluation_table(Path("runs/a"), dots(), [StoredEvaluation("none", clean, None, 0.1)])
     out = capsys.readouterr().out
     assert "accuracy 100.0%" in out
     assert "robust accuracy" not in out
@@ -146,7 +147,7 @@ def test_the_json_of_an_evaluation_holds_every_figure() -> None:
 
 def test_the_json_without_an_attack() -> None:
     (clean,) = evaluate_each(nn.Sequential(nn.Flatten()).eval(), dots(), [None])
-    document = display.evaluation_json(Path("runs/a"), dots(), [Attacked("none", clean, None, 0.1)])
+    document = display.evaluation_json(Path("runs/a"), dots(), [StoredEvaluation("none", clean, None, 0.1)])
     assert document["attacks"] == []
     assert document["accuracy_interval"] == [clean.interval.low, clean.interval.high]
 
@@ -198,7 +199,7 @@ def test_a_first_signal_is_noted_and_a_second_one_interrupts(number: signal.Sign
         assert not stop()
         os.kill(os.getpid(), number)
         assert stop()
-        with pytest.raises(display.Interrupted, match="last checkpoint is intact") as raised:
+        with pytest.raises(display.SignalInterrupt, match="last checkpoint is intact") as raised:
             os.kill(os.getpid(), number)
         assert raised.value.exit_code == 130
     assert signal.getsignal(number) is before
@@ -207,7 +208,7 @@ def test_a_first_signal_is_noted_and_a_second_one_interrupts(number: signal.Sign
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_attack_is_interrupted_by_the_first_signal(number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    with pytest.raises(display.Interrupted, match="finished attacks are stored") as raised, display.interruptible():
+    with pytest.raises(display.SignalInterrupt, match="finished attacks are stored") as raised, display.interruptible():
         os.kill(os.getpid(), number)
     assert raised.value.exit_code == 130
     assert signal.getsignal(number) is before
@@ -216,5 +217,5 @@ def test_an_attack_is_interrupted_by_the_first_signal(number: signal.Signals) ->
 def test_a_signal_is_not_swallowed_by_what_catches_errors() -> None:
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3)).eval()
     model.register_forward_pre_hook(lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(display.Interrupted), display.interruptible():
-        prepare(model, torch.rand(2, 4))
+    with pytest.raises(display.SignalInterrupt), display.interruptible():
+        fuse(model, torch.rand(2, 4))

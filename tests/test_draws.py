@@ -61,7 +61,7 @@ def test_the_oracle_is_the_published_generator() -> None:
     assert split_mix(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
-by_both = pytest.mark.parametrize("few", [draws.FEW, -1], ids=["numpy", "torch"])
+by_both = pytest.mark.parametrize("few", [draws.SMALL, -1], ids=["numpy", "torch"])
 
 
 @by_both
@@ -72,15 +72,15 @@ def test_words_are_split_mix_64_seeded_by_key_and_stream(few: int, key: int, str
     (seed,) = split_mix((key - 1) * 0x9E3779B97F4A7C15 + stream, 1)
     expected = [signed(word) for word in split_mix(seed, 5)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draws, "FEW", few)
+        patch.setattr(draws, "SMALL", few)
         assert draws.words(torch.tensor([key]), stream, 5).tolist() == [expected]
 
 
 @pytest.mark.parametrize(
     ("size", "count"),
     [
-        (0, 3), (5, 0), (1, 1), (2, 7), (128, 1), (draws.FEW - 1, 1), (draws.FEW, 1), (draws.FEW + 1, 1),
-        (1, draws.FEW), (1, draws.FEW + 1), (draws.FEW // 64, 64), (draws.FEW // 64 + 1, 64), (3, draws.FEW),
+        (0, 3), (5, 0), (1, 1), (2, 7), (128, 1), (draws.SMALL - 1, 1), (draws.SMALL, 1), (draws.SMALL + 1, 1),
+        (1, draws.SMALL), (1, draws.SMALL + 1), (draws.SMALL // 64, 64), (draws.SMALL // 64 + 1, 64), (3, draws.SMALL),
     ],
 )  # fmt: skip
 def test_few_and_many_words_are_the_same_bits(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_few_and_many_words_are_the_same_bits(size: int, count: int, monkeypatch
     found = draws.words(keys, draws.stream("few"), count)
     assert found.is_contiguous()
     for few in (-1, size * count):  # all by torch, all by NumPy
-        monkeypatch.setattr(draws, "FEW", few)
+        monkeypatch.setattr(draws, "SMALL", few)
         other = draws.words(keys, draws.stream("few"), count)
         assert torch.equal(other, found)
         assert (other.dtype, other.shape) == (torch.int64, (size, count))
@@ -96,10 +96,10 @@ def test_few_and_many_words_are_the_same_bits(size: int, count: int, monkeypatch
 
 def test_few_words_are_drawn_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(draws, "_few_words")
-    draws.words(torch.arange(draws.FEW + 1), 0, 1)
+    draws.words(torch.arange(draws.SMALL + 1), 0, 1)
     draws.words(torch.arange(8, device="meta"), 0, 1)
     with pytest.raises(NameError):
-        draws.words(torch.arange(draws.FEW), 0, 1)
+        draws.words(torch.arange(draws.SMALL), 0, 1)
 
 
 def test_compiled_draws_are_the_same_bits() -> None:
@@ -116,7 +116,7 @@ def test_keys_of_another_type_or_shape_are_refused(keys: Tensor) -> None:
 @by_both
 def test_golden_values(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Stored outcomes depend on these bits.
-    monkeypatch.setattr(draws, "FEW", few)
+    monkeypatch.setattr(draws, "SMALL", few)
     stream, keys = draws.stream(0, "pgd"), torch.tensor([0, 1, -1, 2**62])
     assert stream == 5129942654120499232
     assert draws.words(keys, stream, 2).tolist() == [

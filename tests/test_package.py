@@ -43,7 +43,7 @@ print(attack, loss.__name__, ct.evaluate.__name__, ct.load.__name__, *ct.data.DA
 
 def test_functions_are_those_of_their_rooms() -> None:
     assert ct.evaluate is ct.evaluation.evaluate
-    assert ct.load is ct.training.load
+    assert ct.load is ct.models.load
 
 
 def test_dir_names_what_is_public() -> None:

@@ -10,11 +10,12 @@ from torch import nn
 
 from ctrobust import data
 from ctrobust.errors import InputError, RunError, SpecError
-from ctrobust.models import split
+from ctrobust.models import build_from_spec, load, save_weights, split
+from ctrobust.models.tensor_files import read_tensors, write_tensors
 from ctrobust.regularizers import Dropout
 from ctrobust.specs import ModelSpec, from_canonical, train_spec
-from ctrobust.store import RunDirectory, read_tensors, write_tensors
-from ctrobust.training import Interrupted, Saving, load, train, weights
+from ctrobust.store import RunDirectory
+from ctrobust.training import CheckpointPolicy, TrainingInterrupted, train
 
 X = torch.rand(4, 1, 28, 28)
 SPEC = train_spec({"limit": 80, "batch_size": 32, "epochs": 2, "lr": 0.1, "model": {"width": 8}, "method": "mdl"})
@@ -28,8 +29,8 @@ def after(batches: int) -> Callable[[], bool]:
 def test_stopped_at_the_end_of_an_epoch_the_metrics_are_the_same(tmp_path: Path) -> None:
     whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
     train(SPEC, whole)
-    with pytest.raises(Interrupted):
-        train(SPEC, parts, saving=Saving(stop=after(3)))
+    with pytest.raises(TrainingInterrupted):
+        train(SPEC, parts, checkpointing=CheckpointPolicy(stop=after(3)))
     train(SPEC, parts, resume=True)
     assert [line["lr"] for line in parts.read_metrics()] == [line["lr"] for line in whole.read_metrics()]
 
@@ -87,7 +88,14 @@ def test_a_note_that_is_no_object_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("key", "value"), [("num_classes", 1), ("in_channels", 0)])
 def test_a_note_with_impossible_counts_is_refused(tmp_path: Path, key: str, value: int) -> None:
     path, spec = tmp_path / "model.safetensors", ModelSpec(width=8)
-    weights.save(path, weights.build(spec, 1, 10), spec, data.load("digits", "train"))
+    save_weights(
+        path,
+        build_from_spec(spec, 1, 10),
+        spec,
+        in_channels=1,
+        classes=data.load("digits", "train").classes,
+        data="digits",
+    )
     tensors, note = read_tensors(path)
     write_tensors(path, tensors, {**note, key: value})
     with pytest.raises(RunError, match="holds no network that this version can build"):

@@ -10,16 +10,28 @@ from typing import TYPE_CHECKING, Any
 from ctrobust._version import __version__
 
 if TYPE_CHECKING:
-    from ctrobust import attacks, data, evaluation, losses, models, recipes, regularizers, specs, store, training
+    from ctrobust import (
+        attacks,
+        data,
+        evaluation,
+        losses,
+        models,
+        outcomes,
+        recipes,
+        regularizers,
+        specs,
+        store,
+        training,
+    )
     from ctrobust.evaluation import evaluate
-    from ctrobust.training import load
+    from ctrobust.models import load
 
 __all__ = [
-    "__version__", "attacks", "data", "evaluate", "evaluation", "load", "losses", "models", "recipes", "regularizers",
-    "specs", "store", "training",
+    "__version__", "attacks", "data", "evaluate", "evaluation", "load", "losses", "models", "outcomes", "recipes",
+    "regularizers",    "specs", "store", "training",
 ]  # fmt: skip
 
-_FUNCTIONS = {"evaluate": "ctrobust.evaluation", "load": "ctrobust.training"}
+_FUNCTIONS = {"evaluate": "ctrobust.evaluation", "load": "ctrobust.models"}
 
 
 def __getattr__(name: str) -> Any:

@@ -69,18 +69,18 @@ def demo(
     """Train four networks on embedded digits, attack them, and print what became of them. Under 3 minutes."""
     _prepare(threads)
     from ctrobust import execution
-    from ctrobust.training import Saving
+    from ctrobust.training import CheckpointPolicy
 
     with display.stoppable() as stop:
         runs = []
         for method in execution.DEMO_METHODS:
             with display.TrainingBar(f"train {method}") as bar:
-                runs.append(execution.train_demo(out, method, bar, Saving(stop=stop)))
+                runs.append(execution.train_demo(out, method, bar, CheckpointPolicy(stop=stop)))
     with display.interruptible():
         rows = []
         for run in runs:
-            with display.attack_bar(f"attack {run.method}") as watch:
-                rows.append((run.method, list(execution.attack_demo(run, watch))))
+            with display.attack_bar(f"attack {run.method}") as progress:
+                rows.append((run.method, list(execution.attack_demo(run, progress))))
     display.demo_table(rows, out)
 
 
@@ -94,7 +94,7 @@ def train(
         str | None, typer.Option(help=f"One of {', '.join(specs.METHODS)}.", rich_help_panel=SPEC)
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(specs.RECIPES)}.", rich_help_panel=SPEC)
+        str | None, typer.Option(help=f"One of {', '.join(specs.RECIPE_SPECS)}.", rich_help_panel=SPEC)
     ] = None,
     data: Annotated[str | None, typer.Option(help="See `ctrobust data list`.", rich_help_panel=SPEC)] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first so many images.", rich_help_panel=SPEC)] = None,
@@ -182,7 +182,7 @@ def train(
     asked = None if going_on else specs.train_spec(fields)  # refused before torch is loaded
     _prepare(threads)
     from ctrobust.store import RunDirectory
-    from ctrobust.training import Devices, Saving, is_main_process, with_tensorboard
+    from ctrobust.training import CheckpointPolicy, Devices, is_main_process, with_tensorboard
     from ctrobust.training import train as run_training
 
     if strategy not in STRATEGIES:
@@ -195,8 +195,8 @@ def train(
             RunDirectory(path),
             data_root=data_root,
             resume=resume,
-            watcher=with_tensorboard(bar, path / "tensorboard") if tensorboard else bar,
-            saving=Saving(seconds=checkpoint_seconds, stop=stop),
+            callback=with_tensorboard(bar, path / "tensorboard") if tensorboard else bar,
+            checkpointing=CheckpointPolicy(seconds=checkpoint_seconds, stop=stop),
             devices=Devices(accelerator=accelerator, strategy=strategy, nodes=num_nodes),
         )
     if not is_main_process():
@@ -211,7 +211,7 @@ def _going_on(run: "RunDirectory", fields: dict[str, Any]) -> specs.TrainSpec:
     """The spec of the run that is there with the given fields, or theirs alone where nothing is there yet."""
     if fields and not run.spec_file.exists():
         return specs.train_spec(fields)
-    return specs.laid_over(run.read_spec(), fields)
+    return specs.override(run.read_spec(), fields)
 
 
 @app.command(epilog="Example: ctrobust evaluate runs/demo/mdl --attack fgsm --attack s-pgd --eps 0.05 --eps 0.1")
@@ -236,9 +236,9 @@ def evaluate(
     attacks = execution.expand(attack or [], eps or [])
     with display.interruptible():
         found = execution.evaluation_data(run, data, data_root, split)
-        with display.attack_bar(f"evaluate {run}") as watch:
+        with display.attack_bar(f"evaluate {run}") as progress:
             rows = list(
-                execution.evaluate_stored(run, found, attacks or [None], limit=limit, chunk=chunk, watch=watch)
+                execution.evaluate_stored(run, found, attacks or [None], limit=limit, chunk=chunk, progress=progress)
             )  # fmt: skip
     if as_json:
         typer.echo(json.dumps(display.evaluation_json(run, found, rows), indent=2))
@@ -332,7 +332,7 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.showwarning = display.warn
             app(_not_empty([word for word in sys.argv[1:] if word != "--debug"]))  # which may stand anywhere
-    except (CtrobustError, display.Interrupted) as error:
+    except (CtrobustError, display.SignalInterrupt) as error:
         if debug:
             traceback.print_exc()
         if _speaks():

@@ -26,8 +26,8 @@ from rich.table import Table
 if TYPE_CHECKING:
     from ctrobust.data import Dataset
     from ctrobust.data.catalog import Row
-    from ctrobust.evaluation import Evaluation, Interval
-    from ctrobust.execution import Attacked
+    from ctrobust.execution import StoredEvaluation
+    from ctrobust.outcomes import Evaluation, Interval
 
 notes = Console(stderr=True, highlight=False)
 
@@ -133,7 +133,7 @@ def attack_bar(title: str) -> Iterator[Callable[[float, float, str], None]]:
     bar, told = _bar(), time.monotonic()
     task = bar.add_task(escape(title), total=None, note="")
 
-    def watch(done: float, total: float, what: str) -> None:
+    def progress(done: float, total: float, what: str) -> None:
         nonlocal told
         bar.update(task, completed=done, total=total, note=escape(what))
         if bar.disable and (time.monotonic() - told >= 10 or done == total):
@@ -141,7 +141,7 @@ def attack_bar(title: str) -> Iterator[Callable[[float, float, str], None]]:
             notes.print(f"{escape(title)}: {done / total:.0%} {escape(what)}".rstrip(), soft_wrap=True)
 
     with bar:
-        yield watch
+        yield progress
 
 
 @contextlib.contextmanager
@@ -162,7 +162,7 @@ def download_bar(title: str) -> Iterator[Callable[[int, int | None], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-class Interrupted(BaseException):
+class SignalInterrupt(BaseException):
     """A signal: like KeyboardInterrupt no Exception, so that nothing which catches those swallows it."""
 
     exit_code = 130
@@ -175,7 +175,7 @@ def stoppable() -> Iterator[Callable[[], bool]]:
 
     def note(number: int, _: FrameType | None) -> None:
         if asked:
-            raise Interrupted("stopped at once; the last checkpoint is intact")
+            raise SignalInterrupt("stopped at once; the last checkpoint is intact")
         asked.append(number)
         notes.print("stopping after this batch; a second Ctrl-C stops at once")
 
@@ -188,7 +188,7 @@ def interruptible(left: str = "finished attacks are stored and will not be done 
     """Ctrl-C and SIGTERM end the work cleanly; `left` says what is left of it."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        raise Interrupted(f"stopped; {left}")
+        raise SignalInterrupt(f"stopped; {left}")
 
     with _handling(end):
         yield
@@ -214,7 +214,7 @@ def _count(part: int, whole: int) -> str:
     return f"{part:,} of {whole:,}"
 
 
-def demo_table(rows: "Sequence[tuple[str, Sequence[Attacked]]]", out: Path) -> None:
+def demo_table(rows: "Sequence[tuple[str, Sequence[StoredEvaluation]]]", out: Path) -> None:
     """One line a network."""
     console = tables()
     first = rows[0][1][0].evaluation
@@ -294,7 +294,7 @@ def training_summary(path: Path, record: dict[str, Any]) -> None:
         say(f"best epoch on {count:,} held-out images: {best['epoch']}, {100 * score:.1f}%{under}, in {file}")
 
 
-def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> None:
+def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[StoredEvaluation]") -> None:
     """One line an attack, and the confidence threshold below."""
     console = tables()
     first = rows[0].evaluation
@@ -350,7 +350,7 @@ def _threshold_lines(console: Console, clean: "Evaluation") -> None:
     console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
-def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[Attacked]") -> dict[str, Any]:
+def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[StoredEvaluation]") -> dict[str, Any]:
     """All figures as plain values."""
     first = rows[0].evaluation.summary()
     return {

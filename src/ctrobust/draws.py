@@ -16,7 +16,7 @@ from torch import Tensor
 _MASK = (1 << 64) - 1
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
-FEW = 1 << 15
+SMALL = 1 << 15
 """Up to so many words NumPy is two to five times faster; beyond, torch may divide the work among threads."""
 
 
@@ -57,7 +57,7 @@ def words(keys: Tensor, stream: int, count: int) -> Tensor:
     """`count` random 64-bit words for each key: (N,) int64 -> (N, count) int64, on the keys' device."""
     if keys.dtype != torch.int64 or keys.ndim != 1:  # shorter integers would wrap elsewhere, and draw other words
         raise TypeError(f"keys must be torch.int64 (N,); got {keys.dtype} {tuple(keys.shape)}")
-    if 0 < keys.numel() * count <= FEW and keys.is_cpu and not torch.compiler.is_compiling():
+    if 0 < keys.numel() * count <= SMALL and keys.is_cpu and not torch.compiler.is_compiling():
         return torch.from_numpy(_few_words(keys.numpy().view(np.uint64), stream, count))
     start = _mix(keys * _STEP + stream)
     counter = torch.arange(1, count + 1, device=keys.device) * _STEP

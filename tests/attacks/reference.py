@@ -55,14 +55,14 @@ def main(inputs: str, outputs: str, told: str) -> None:
 
     found: dict[str, Tensor] = {}
     for name, count in options["counts"].items():
-        found[f"{name} x_adv"], stands = attack(name, x[:count], y[:count])
-        chosen = stands.nonzero()[:SURVIVORS, 0]
+        found[f"{name} x_adv"], active = attack(name, x[:count], y[:count])
+        chosen = active.nonzero()[:SURVIVORS, 0]
         while len(chosen):
             model.forwards = model.backwards = 0
-            _, stands = attack(name, x[chosen], y[chosen])
-            if stands.all():  # or some fell this time, by other draws, and cost less
+            _, active = attack(name, x[chosen], y[chosen])
+            if active.all():  # or some fell this time, by other draws, and cost less
                 break
-            chosen = chosen[stands]
+            chosen = chosen[active]
         found[f"{name} passes"] = torch.tensor([model.forwards, model.backwards]) // max(len(chosen), 1)
     save_file({name: tensor.contiguous() for name, tensor in found.items()}, outputs)
 

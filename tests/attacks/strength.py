@@ -153,18 +153,20 @@ def compare(
 ) -> Comparison:
     """Run ours, check each of its successes alone, and put it beside what theirs found."""
     result = attack.run(model, x, y)
-    fell = fools(model, x, y, result.x_adv, attack.eps)
-    assert torch.equal(fell, result.success), f"{name}: {int((fell != result.success).sum())} successes are none"
+    misclassified = fools(model, x, y, result.x_adv, attack.eps)
+    assert torch.equal(misclassified, result.success), (
+        f"{name}: {int((misclassified != result.success).sum())} successes are none"
+    )
     their_fell = fools(model, x, y, found[f"{name} x_adv"], attack.eps)
-    forwards, backwards = (counts[~fell].min().item() for counts in (result.forwards, result.backwards))
+    forwards, backwards = (counts[~misclassified].min().item() for counts in (result.forwards, result.backwards))
     their_forwards, their_backwards = found[f"{name} passes"].tolist()
     return Comparison(
         name=name,
         count=len(x),
-        ours=int((~fell).sum()),
+        ours=int((~misclassified).sum()),
         theirs=int((~their_fell).sum()),
-        only_ours=int((fell & ~their_fell).sum()),
-        only_theirs=int((their_fell & ~fell).sum()),
+        only_ours=int((misclassified & ~their_fell).sum()),
+        only_theirs=int((their_fell & ~misclassified).sum()),
         passes=(int(forwards), int(backwards)),
         their_passes=(their_forwards, their_backwards),
         known=known(name, 9 if name == "autoattack" else targets),

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from ctrobust import losses
 from ctrobust.attacks import APGD, PGD, parse
-from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.attack_losses import Loss
+from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.projections import Norm
-from ctrobust.attacks.victim import Victim
 from ctrobust.errors import InputError
-from tests.attacks.climbs import ONE, Recorded, images, net, plain, recorded
+from tests.attacks.apgd_states import ONE, Recorded, images, net, plain, recorded
 
 
 def problem(C: int) -> tuple[nn.Sequential, Tensor, Tensor, Tensor]:
@@ -85,43 +85,43 @@ def test_ball_and_box(norm: Norm, dtype: torch.dtype) -> None:
 def test_outcomes_do_not_depend_on_the_batch(
     network: nn.Sequential, digits: tuple[Tensor, Tensor], loss: str, norm: Norm
 ) -> None:
-    (x, y), keys = (part[:60] for part in digits), torch.arange(60) * 3
+    (x, y), keys = (stage[:60] for stage in digits), torch.arange(60) * 3
     attack = APGD(0.06 if norm == "linf" else 0.5, steps=10, loss=loss, norm=norm)
     whole = attack.run(network, x, y, keys)
     assert 0.1 < whole.success.double().mean() < 0.9
     some = torch.randperm(60, generator=torch.Generator().manual_seed(1))
     groups = (*torch.split(some, 25), some[:7], some[7:8], (~whole.success).nonzero()[:, 0])
     for index in groups:
-        part = attack.run(network, x[index], y[index], keys[index])
-        torch.testing.assert_close(part.x_adv, whole.x_adv[index], rtol=0, atol=0 if norm == "linf" else 1e-9)
+        stage = attack.run(network, x[index], y[index], keys[index])
+        torch.testing.assert_close(stage.x_adv, whole.x_adv[index], rtol=0, atol=0 if norm == "linf" else 1e-9)
         for name in ("success", "forwards", "backwards"):
-            assert torch.equal(getattr(part, name), getattr(whole, name)[index]), name
+            assert torch.equal(getattr(stage, name), getattr(whole, name)[index]), name
 
 
 def test_the_first_image_that_fools_is_kept(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:40], digits[1][:40]
-    attack, fell = APGD(0.06, steps=9), set()
+    attack, broken_by = APGD(0.06, steps=9), set()
     whole = attack.run(network, x, y)
     for i in range(40):
         record = Recorded(network)
-        victim = Victim(record, x[i : i + 1], y[i : i + 1], torch.tensor([i]))
-        attack.once(victim, attack.parts()[0])
+        state = AttackState(record, x[i : i + 1], y[i : i + 1], torch.tensor([i]))
+        attack.run_stage(state, attack.stages()[0])
         wrong = [bool(network(seen).argmax(1) != y[i]) for seen in record.seen]
         if any(wrong):
             assert wrong.index(True) == len(wrong) - 1
-            assert torch.equal(victim.found, record.seen[-1])
-            fell.add(len(wrong))
+            assert torch.equal(state.found, record.seen[-1])
+            broken_by.add(len(wrong))
         else:
             assert len(wrong) == 11
             values = [plain(network(seen), y[i : i + 1], seen).item() for seen in record.seen[1:]]
-            assert torch.equal(victim.found, record.seen[1 + values.index(max(values))])
-        assert (victim.fooled[0], victim.forwards[0]) == (whole.success[i], whole.forwards[i])
-    assert len(fell) > 3
+            assert torch.equal(state.found, record.seen[1 + values.index(max(values))])
+        assert (state.fooled[0], state.forwards[0]) == (whole.success[i], whole.forwards[i])
+    assert len(broken_by) > 3
 
 
 def test_passes() -> None:
     x, y = images(4), torch.tensor([0, 0, 1, 0])
-    for attack, parts, eot in (
+    for attack, stages, eot in (
         (APGD(0.1), 1, 1),
         (APGD(0.1, steps=3, restarts=2), 2, 1),
         (APGD(0.1, steps=3, eot=4), 1, 4),
@@ -129,20 +129,27 @@ def test_passes() -> None:
         (APGD(0.1, steps=3, loss="dlr", targets=9), 4, 1),
         (APGD(0.1, steps=3, loss="kl"), 1, 1),
     ):
-        stands = parts * eot * (attack.steps + 1)
+        active = stages * eot * (attack.steps + 1)
         for clean in (None, net(1)(images(4)).detach()):
             result = attack.run(net(1), x, y, clean_logits=clean)
             first = int(clean is None)
             assert result.success.tolist() == [False, False, True, False]
-            assert result.forwards.tolist() == [first + stands, first + stands, first, first + stands]
-            assert result.backwards.tolist() == [stands, stands, 0, stands]
+            assert result.forwards.tolist() == [first + active, first + active, first, first + active]
+            assert result.backwards.tolist() == [active, active, 0, active]
             assert torch.equal(result.x_adv[2], x[2])
 
 
 def test_parts_are_all_targets_of_a_restart_then_the_next() -> None:
     attack = APGD(0.1, loss="dlr", targets=3, restarts=2)
-    assert [(part.restart, part.target) for part in attack.parts()] == [(0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (1, 3)]
-    assert [(part.restart, part.target) for part in APGD(0.1, restarts=2).parts()] == [(0, 0), (1, 0)]
+    assert [(stage.restart, stage.target) for stage in attack.stages()] == [
+        (0, 1),
+        (0, 2),
+        (0, 3),
+        (1, 1),
+        (1, 2),
+        (1, 3),
+    ]
+    assert [(stage.restart, stage.target) for stage in APGD(0.1, restarts=2).stages()] == [(0, 0), (1, 0)]
     assert APGD(0.1, loss="dlr").least_classes() == 3
     assert attack.least_classes() == 4
     assert APGD(0.1, loss="ce", targets=3).least_classes() == 2
@@ -159,10 +166,10 @@ def test_each_target_leads_to_its_own_class(loss: str) -> None:
         return logits[torch.arange(8), order[:, rank - 1]] - logits[:, 0]
 
     found = []
-    for part in attack.parts():
-        victim = Victim(model, x, y)
-        attack.once(victim, part)
-        found.append(victim.found)
+    for stage in attack.stages():
+        state = AttackState(model, x, y)
+        attack.run_stage(state, stage)
+        found.append(state.found)
     for rank in (1, 2, 3, 4):
         leads = torch.stack([lead(at, rank) for at in found])
         assert (leads.argmax(0) == rank - 1).double().mean() > 0.8
@@ -195,10 +202,10 @@ def test_targeted_reaches_the_given_class(network: nn.Sequential, digits: tuple[
 
 def test_a_restart_only_sees_who_stands(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:40], digits[1][:40]
-    once, twice = (APGD(0.05, steps=10, restarts=k).run(network, x, y) for k in (1, 2))
-    assert torch.equal(once.forwards[once.success], twice.forwards[once.success])
-    assert torch.equal(once.x_adv[once.success], twice.x_adv[once.success])
-    assert (twice.success | ~once.success).all()
+    run_stage, twice = (APGD(0.05, steps=10, restarts=k).run(network, x, y) for k in (1, 2))
+    assert torch.equal(run_stage.forwards[run_stage.success], twice.forwards[run_stage.success])
+    assert torch.equal(run_stage.x_adv[run_stage.success], twice.x_adv[run_stage.success])
+    assert (twice.success | ~run_stage.success).all()
     assert (twice.forwards[~twice.success] == 1 + 2 * 11).all()
 
 
@@ -236,8 +243,8 @@ def test_zero_gradients(norm: Norm) -> None:
     flat[1].get_parameter("bias").data = torch.tensor([1.0, 0.0, 0.5, -1.0], dtype=ONE)
     x, y = images(3), torch.zeros(3, dtype=torch.int64)
     for attack in (APGD(0.1, steps=10, norm=norm), APGD(0.1, steps=10, loss="dlr", norm=norm, targets=2)):
-        points, victim = recorded(attack, flat, x, y)
-        assert not victim.fooled.any()
+        points, state = recorded(attack, flat, x, y)
+        assert not state.fooled.any()
         assert torch.equal(points, points[:1].expand_as(points))  # nothing leads away from the start
 
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from ctrobust import draws
 from ctrobust.attacks import APGD
 from ctrobust.attacks.apgd import checkpoints
-from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.attack_losses import Loss
+from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.projections import Norm
-from ctrobust.attacks.victim import Victim
-from tests.attacks.climbs import Recorded, images, net, plain, recorded
+from tests.attacks.apgd_states import Recorded, images, net, plain, recorded
 from tests.attacks.conftest import Peer
 
 # The published algorithm for one example, from the paper's text: plain losses, Python numbers, no batch.
@@ -59,7 +59,7 @@ def second(z: Tensor, y: int, clean: Tensor) -> Tensor:
 Scalar = Callable[[Tensor, int, Tensor], Tensor]
 
 
-def climb(
+def apgd_state(
     model: nn.Module, x: Tensor, y: int, begin: Tensor, loss: Scalar, attack: APGD
 ) -> tuple[list[Tensor], list[float], set[str]]:
     """Iterates, their losses, and which of the conditions ever halved the step."""
@@ -129,14 +129,14 @@ def test_every_iterate_is_the_published_one(name: str, norm: Norm, rho: float) -
     count = 1 if rho == 0.75 and norm == "linf" else 2
     model, x, y = net(1), images(count), torch.zeros(count, dtype=torch.int64)
     attack = APGD(0.3 if norm == "linf" else 0.8, loss=loss, norm=norm, rho=rho, targets=rank)
-    ours, victim = recorded(attack, model, x, y)
+    ours, state = recorded(attack, model, x, y)
     assert ours.shape == (101, count, 1, 3, 4)
     near = 1e-12 if norm == "linf" else 1e-6  # where an l2 ascent is at its end, rises of 1e-16 count too
     reasons = set()
     for i in range(count):
-        theirs, values, why = climb(model, x[i], 0, ours[0, i], scalar, attack)
+        theirs, values, why = apgd_state(model, x[i], 0, ours[0, i], scalar, attack)
         torch.testing.assert_close(ours[:, i], torch.stack(theirs), rtol=0, atol=near)
-        torch.testing.assert_close(victim.found[i], theirs[values.index(max(values))], rtol=0, atol=near)
+        torch.testing.assert_close(state.found[i], theirs[values.index(max(values))], rtol=0, atol=near)
         reasons |= why
     if norm == "linf":
         assert reasons >= ({"rare"} if rho == 0.75 else {"rare", "flat"})
@@ -153,7 +153,7 @@ def test_as_many_rises_as_asked_for_or_fewer_halve_the_step() -> None:
     for rho in ((rises - 0.5) / 22, (rises + 0.5) / 22):  # the first window has 22 steps
         attack = APGD(0.3, rho=rho)
         points, _ = recorded(attack, model, x, y)
-        theirs, _, _ = climb(model, x[0], 0, points[0, 0], the_ce, attack)
+        theirs, _, _ = apgd_state(model, x[0], 0, points[0, 0], the_ce, attack)
         torch.testing.assert_close(points[:, 0], torch.stack(theirs), rtol=0, atol=1e-12)
         next_steps.append(points[23])
     assert (next_steps[0] - next_steps[1]).abs().max() > 1e-3
@@ -163,7 +163,7 @@ def test_of_a_linear_model_too() -> None:
     model, x, y = net(2, linear=True), images(2), torch.zeros(2, dtype=torch.int64)
     for attack in (APGD(0.1), APGD(0.3, norm="l2")):
         ours, _ = recorded(attack, model, x, y)
-        theirs, _, _ = climb(model, x[1], 0, ours[0, 1], the_ce, attack)
+        theirs, _, _ = apgd_state(model, x[1], 0, ours[0, 1], the_ce, attack)
         torch.testing.assert_close(ours[:, 1], torch.stack(theirs), rtol=0, atol=1e-6)
 
 
@@ -176,7 +176,7 @@ def test_the_reference_visits_the_same_iterates(
     kind = importlib.import_module("pyautoattack.autopgd_base").APGDAttack
     model, x, y = net(1), images(4), torch.zeros(4, dtype=torch.int64)
     attack = APGD(0.3 if norm == "linf" else 0.8, loss=loss, norm=norm)
-    ours, victim = recorded(attack, model, x, y)
+    ours, state = recorded(attack, model, x, y)
     record = Recorded(model)
     theirs = kind(record, norm={"linf": "Linf", "l2": "L2"}[norm], eps=attack.eps, loss=loss, device="cpu")
     theirs.init_hyperparam(x)
@@ -185,7 +185,7 @@ def test_the_reference_visits_the_same_iterates(
     # It compares losses in float32: near the top of an l2 ascent iterates may part, after the first checkpoint.
     until = 101 if norm == "linf" else 23
     torch.testing.assert_close(ours[:until], torch.stack(record.seen)[:until], rtol=0, atol=1e-5)
-    heights = [plain(model(at), y, at).detach() for at in (victim.found, best)]
+    heights = [plain(model(at), y, at).detach() for at in (state.found, best)]
     torch.testing.assert_close(*heights, rtol=1e-4 if norm == "linf" else 0.05, atol=0)
 
 
@@ -222,8 +222,8 @@ def test_the_start_is_on_the_sphere_and_keyed(norm: Norm, dtype: torch.dtype) ->
     keys, model = torch.tensor([3, 1, 4, 15, 9, 2]), net(1).to(dtype)
     record = Recorded(model)
     attack = APGD(eps, steps=1, norm=norm, seed=7, restarts=2)
-    for part in attack.parts():
-        attack.once(Victim(record, x, y, keys), part)
+    for stage in attack.stages():
+        attack.run_stage(AttackState(record, x, y, keys), stage)
     starts = record.seen[1], record.seen[4]
     for restart, offset in enumerate(begin - x for begin in starts):
         if norm == "linf":
@@ -234,5 +234,5 @@ def test_the_start_is_on_the_sphere_and_keyed(norm: Norm, dtype: torch.dtype) ->
             t = t / t.square().sum((1, 2, 3), keepdim=True).sqrt()
         torch.testing.assert_close(offset, eps * t, rtol=0, atol=4 * torch.finfo(dtype).eps)
     alone = Recorded(model)
-    attack.once(Victim(alone, x[3:4], y[3:4], keys[3:4]), attack.parts()[1])
+    attack.run_stage(AttackState(alone, x[3:4], y[3:4], keys[3:4]), attack.stages()[1])
     assert torch.equal(alone.seen[1][0], starts[1][3])

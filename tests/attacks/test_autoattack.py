@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust.attacks import APGD, FAB, AutoAttack, Square, parse
-from ctrobust.attacks.parts import left_out
+from ctrobust.attacks.stages import left_out
 from ctrobust.errors import InputError
 
 
@@ -36,10 +36,10 @@ def test_the_published_ensembles() -> None:
 @pytest.mark.parametrize(
     ("version", "parts"), [("standard", 1 + 9 + 9 + 1), ("plus", 5 + 5 + 5 + 1 + 9 + 9), ("rand", 2)]
 )
-def test_each_restart_and_target_is_a_part(version: str, parts: int) -> None:
+def test_each_restart_and_target_is_a_part(version: str, stages: int) -> None:
     attack = parse(f"autoattack:eps=0.1,version={version}")
-    assert len(attack.parts()) == parts
-    assert all(part.optional for part in attack.parts())
+    assert len(attack.stages()) == stages
+    assert all(stage.optional for stage in attack.stages())
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])

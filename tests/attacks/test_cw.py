@@ -21,9 +21,9 @@ def length(offset: Tensor, norm: Norm) -> Tensor:
 
 def lead(logits: Tensor, y: Tensor, targeted: bool) -> Tensor:
     """How far the attack is: positive where it succeeds."""
-    own = logits.gather(1, y[:, None])[:, 0]
+    original = logits.gather(1, y[:, None])[:, 0]
     other = logits.scatter(1, y[:, None], -torch.inf).amax(1)
-    return own - other if targeted else other - own
+    return original - other if targeted else other - original
 
 
 class Tries:
@@ -285,10 +285,10 @@ def test_outcomes_do_not_depend_on_the_batch(grey: tuple[nn.Module, Tensor, Tens
     assert 0.1 < whole.success.double().mean() < 0.9
     some = torch.randperm(30, generator=torch.Generator().manual_seed(1))
     for indices in (some[:7], some[7:8], keys[whole.success], keys[~whole.success]):
-        part = attack.run(model, x[indices], y[indices], keys[indices])
+        stage = attack.run(model, x[indices], y[indices], keys[indices])
         for name in ("success", "forwards", "backwards"):
-            assert torch.equal(getattr(part, name), getattr(whole, name)[indices]), name
-        torch.testing.assert_close(part.x_adv, whole.x_adv[indices], rtol=0, atol=1e-9)
+            assert torch.equal(getattr(stage, name), getattr(whole, name)[indices]), name
+        torch.testing.assert_close(stage.x_adv, whole.x_adv[indices], rtol=0, atol=1e-9)
 
 
 @NORMS

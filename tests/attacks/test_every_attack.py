@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from ctrobust.attacks import ATTACKS, FGSM, LOSSES, MIFGSM, PGD, Attack, parse
-from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks import ATTACK_LOSSES, ATTACKS, FGSM, MIFGSM, PGD, Attack, parse
+from ctrobust.attacks.attack_losses import Loss
 from ctrobust.errors import InputError
 
 
@@ -61,13 +61,13 @@ ROWS = {
 every_name = pytest.mark.parametrize("name", [name for name in ATTACKS if name != "autoattack"])
 
 
-def quick(name: str, eps: float = 0.1, more: str = "") -> Attack:
-    return parse(f"{name}:" + ",".join(part for part in (f"eps={eps!r}", ROWS[name], more) if part))
+def fused(name: str, eps: float = 0.1, more: str = "") -> Attack:
+    return parse(f"{name}:" + ",".join(stage for stage in (f"eps={eps!r}", ROWS[name], more) if stage))
 
 
 def test_every_attack_and_loss_has_a_row() -> None:
     assert set(ATTACKS) == set(ROWS)
-    assert {name.split("(")[0] for name in NAMED} == set(LOSSES)
+    assert {name.split("(")[0] for name in NAMED} == set(ATTACK_LOSSES)
 
 
 def small(dtype: torch.dtype, C: int = 4) -> nn.Sequential:
@@ -137,7 +137,7 @@ def test_ball_and_box_of_every_name(name: str, eps: float, dtype: torch.dtype) -
         preset = ATTACKS[name][1].get("norm")
         if preset not in (None, norm):
             continue
-        attack = quick(name, eps, "" if preset else f"norm={norm}")
+        attack = fused(name, eps, "" if preset else f"norm={norm}")
         assert (attack.norm, attack.eps) == (norm, eps)
         result = attack.run(model, x, y)
         check_inside(result.x_adv, x, eps, norm)
@@ -158,7 +158,7 @@ def test_every_name_finds_something(name: str) -> None:
     x, _ = batch()
     model = small(torch.float64)[:2].eval()
     y = model(x).argmax(1)
-    assert quick(name, 0.5).run(model, x, y).success.double().mean() >= 0.6
+    assert fused(name, 0.5).run(model, x, y).success.double().mean() >= 0.6
 
 
 @every_attack
@@ -186,7 +186,7 @@ class Kept:
         self.generator = torch.get_rng_state()
 
     def _flags(self) -> tuple[object, ...]:
-        modes = [part.training for part in self.model.modules()]
+        modes = [stage.training for stage in self.model.modules()]
         wanted = [tensor.requires_grad for tensor in (*self.model.parameters(), *self.tensors)]
         return modes, wanted, torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
@@ -243,11 +243,11 @@ def test_every_name_leaves_everything_as_it_was(name: str, training: bool) -> No
     model[3].get_parameter("bias").requires_grad_(False)
     clean = model(x).detach()
     with kept(model, x, y, clean):
-        quick(name).run(model, x, y, clean_logits=clean)
+        fused(name).run(model, x, y, clean_logits=clean)
     with kept(model, x, y, clean):
-        quick(name)(model, x, y)
+        fused(name)(model, x, y)
     with torch.inference_mode(), kept(model, x, y, clean):
-        quick(name).run(model, x.clone(), y)
+        fused(name).run(model, x.clone(), y)
 
 
 @every_name
@@ -256,15 +256,15 @@ def test_every_name_finds_the_same_in_every_batch(name: str) -> None:
     x, keys = torch.rand(24, 1, 2, 3, generator=generator, dtype=torch.float64), torch.arange(40, 64)
     model = small(torch.float64).eval()
     y = model(x).argmax(1)
-    attack = quick(name, 0.06)
+    attack = fused(name, 0.06)
     whole = attack.run(model, x, y, keys)
     order = torch.randperm(24, generator=generator)
     for some in (order, order[:7], order[7:8], whole.success.nonzero()[:, 0], (~whole.success).nonzero()[:, 0]):
         if len(some):
-            part = attack.run(model, x[some], y[some], keys[some])
+            stage = attack.run(model, x[some], y[some], keys[some])
             for field in ("success", "forwards", "backwards"):
-                assert torch.equal(getattr(part, field), getattr(whole, field)[some]), field
-            torch.testing.assert_close(part.x_adv, whole.x_adv[some], rtol=0, atol=1e-12)
+                assert torch.equal(getattr(stage, field), getattr(whole, field)[some]), field
+            torch.testing.assert_close(stage.x_adv, whole.x_adv[some], rtol=0, atol=1e-12)
 
 
 @every_name
@@ -274,7 +274,7 @@ def test_every_name_takes_images_of_any_shape(name: str) -> None:
         if len(shape) == 1 and name == "square":
             continue  # moves squares
         x = torch.rand(5, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-        result = quick(name).run(small(torch.float64).eval(), x, y)
+        result = fused(name).run(small(torch.float64).eval(), x, y)
         assert result.x_adv.shape == x.shape
         assert result.success.shape == result.forwards.shape == result.backwards.shape == (5,)
 
@@ -283,7 +283,7 @@ def test_every_name_takes_images_of_any_shape(name: str) -> None:
 def test_every_name_refuses_one_class(name: str) -> None:
     x, _ = batch()
     with pytest.raises(InputError, match=r"C >= 2, got \(5, 1\)"):
-        quick(name).run(small(torch.float64, C=1), x, torch.zeros(5, dtype=torch.int64))
+        fused(name).run(small(torch.float64, C=1), x, torch.zeros(5, dtype=torch.int64))
 
 
 class Failing(nn.Module):

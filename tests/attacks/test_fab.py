@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from ctrobust import draws
 from ctrobust.attacks import FAB, PGD, parse
+from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.projections import NORMS, Norm
-from ctrobust.attacks.victim import Victim
 from ctrobust.errors import InputError
-from tests.attacks.climbs import ONE, Recorded
+from tests.attacks.apgd_states import ONE, Recorded
 
 every_norm = pytest.mark.parametrize("norm", NORMS)
 every_form = pytest.mark.parametrize("targets", [0, 3])
@@ -102,10 +102,10 @@ def test_same_iterates_as_the_second_form(norm: Norm, target: int, fields: dict[
     x, y = batch(model, 4)
     attack = FAB(0.0, steps=6, norm=norm, targets=target, **fields)  # type: ignore[arg-type]
     record = Recorded(model)
-    victim = Victim(record, x, y)
-    attack.parts()[-1].go(victim)
+    state = AttackState(record, x, y)
+    attack.stages()[-1].run(state)
     ours = torch.stack(record.seen[1:])  # after the clean pass; the last is the image given back
-    ranks = victim.clean.argsort(1, descending=True)
+    ranks = state.clean.argsort(1, descending=True)
     outcomes = set[bool]()
     for i in range(len(x)):
         chosen = int(ranks[i, target]) if target else None
@@ -113,8 +113,8 @@ def test_same_iterates_as_the_second_form(norm: Norm, target: int, fields: dict[
         torch.testing.assert_close(ours[:-1, i], torch.stack(points), rtol=0, atol=1e-9)
         outcomes |= set(fooled)
     assert outcomes == {True, False}
-    assert torch.equal(victim.found, x)
-    assert not victim.fooled.any()
+    assert torch.equal(state.found, x)
+    assert not state.fooled.any()
 
 
 @every_norm
@@ -123,15 +123,15 @@ def test_later_restarts_begin_on_the_sphere_of_half_the_radius(norm: Norm) -> No
     x, y = batch(model, 6, inner=True)
     keys = torch.tensor([5, 3, 900, -1, 2**40, 0])
     attack = FAB(1e-6, steps=3, norm=norm, targets=2, restarts=2, seed=4)
-    parts = attack.parts()
-    assert [(part.restart, part.target) for part in parts] == [(0, 1), (0, 2), (1, 1), (1, 2)]
+    stages = attack.stages()
+    assert [(stage.restart, stage.target) for stage in stages] == [(0, 1), (0, 2), (1, 1), (1, 2)]
     starts = []
-    for part in parts:
+    for stage in stages:
         record = Recorded(model)
-        victim = Victim(record, x, y, keys)
-        part.go(victim)
+        state = AttackState(record, x, y, keys)
+        stage.run(state)
         starts.append(record.seen[1])
-        assert not victim.fooled.any()
+        assert not state.fooled.any()
     assert torch.equal(starts[0], x)
     assert torch.equal(starts[1], x)
     for rank, start in ((1, starts[2]), (2, starts[3])):
@@ -139,7 +139,7 @@ def test_later_restarts_begin_on_the_sphere_of_half_the_radius(norm: Norm) -> No
         t = draws.uniform(keys, stream, (12,)) * 2 - 1 if norm == "linf" else draws.normal(keys, stream, (12,))
         expected = x + 5e-7 * (t.to(ONE) / norm_of(t.to(ONE), norm)[:, None]).view_as(x)
         torch.testing.assert_close(start, expected, rtol=0, atol=1e-13)
-        points, _ = search(model, x[0], int(y[0]), start[0], int(victim.target(torch.tensor([0]), rank)), attack)
+        points, _ = search(model, x[0], int(y[0]), start[0], int(state.target(torch.tensor([0]), rank)), attack)
         if rank == 2:
             torch.testing.assert_close(record.seen[2][0], points[1], rtol=0, atol=1e-9)
 
@@ -244,12 +244,12 @@ def test_counts(norm: Norm, targets: int) -> None:
     model = net(5)
     x, y = batch(model, 10)
     result = FAB(1e-4, steps=4, norm=norm, targets=targets, restarts=2).run(model, x, y)
-    parts, planes = (2 * 3, 1) if targets else (2, 4)
+    stages, planes = (2 * 3, 1) if targets else (2, 4)
     assert not result.success.any()
-    assert result.forwards.tolist() == [1 + parts * (2 * 4 + 1)] * 10
-    assert result.backwards.tolist() == [parts * 4 * planes] * 10
+    assert result.forwards.tolist() == [1 + stages * (2 * 4 + 1)] * 10
+    assert result.backwards.tolist() == [stages * 4 * planes] * 10
     known = FAB(1e-4, steps=4, norm=norm, targets=targets).run(model, x, y, clean_logits=model(x).detach())
-    assert known.forwards.tolist() == [parts // 2 * (2 * 4 + 1)] * 10
+    assert known.forwards.tolist() == [stages // 2 * (2 * 4 + 1)] * 10
 
 
 @every_form
@@ -263,10 +263,10 @@ def test_outcomes_do_not_depend_on_the_batch(
     assert 0.1 < whole.success.double().mean() < 0.95
     some = torch.randperm(40, generator=torch.Generator().manual_seed(1))
     for indices in (*torch.split(some, 25), some[:7], some[7:8], keys[whole.success], keys[~whole.success]):
-        part = attack.run(network, x[indices], y[indices], keys[indices])
+        stage = attack.run(network, x[indices], y[indices], keys[indices])
         for name in ("success", "forwards", "backwards"):
-            assert torch.equal(getattr(part, name), getattr(whole, name)[indices]), name
-        torch.testing.assert_close(part.x_adv, whole.x_adv[indices], rtol=0, atol=1e-9)
+            assert torch.equal(getattr(stage, name), getattr(whole, name)[indices]), name
+        torch.testing.assert_close(stage.x_adv, whole.x_adv[indices], rtol=0, atol=1e-9)
 
 
 @every_form
@@ -336,9 +336,9 @@ def test_a_zero_gradient_leads_nowhere(norm: Norm, targets: int, dtype: torch.dt
 def test_gradients_of_differences() -> None:
     model = net()
     x, y = batch(model, 5)
-    victim = Victim(model, x, y)
+    state = AttackState(model, x, y)
     index = torch.tensor([3, 1])
-    found = list(victim.boundaries(x[index], index))
+    found = list(state.boundaries(x[index], index))
     assert len(found) == 3
     for shift, (difference, gradient) in enumerate(found, start=1):
         for row, i in enumerate(index.tolist()):
@@ -347,8 +347,8 @@ def test_gradients_of_differences() -> None:
             expected = logits[(y[i] + shift) % 4] - logits[y[i]]
             torch.testing.assert_close(difference[row], expected.detach(), rtol=1e-12, atol=0)
             torch.testing.assert_close(gradient[row], torch.autograd.grad(expected, leaf)[0][0], rtol=1e-12, atol=1e-15)
-    assert victim.forwards.tolist() == [0, 1, 0, 1, 0]
-    assert victim.backwards.tolist() == [0, 3, 0, 3, 0]
+    assert state.forwards.tolist() == [0, 1, 0, 1, 0]
+    assert state.backwards.tolist() == [0, 3, 0, 3, 0]
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
@@ -413,4 +413,4 @@ def test_text_and_names() -> None:
     assert parse(text) == attack
     assert parse("fab:eps=8/255") == FAB(8 / 255)
     assert parse("fab-t:eps=8/255") == FAB(8 / 255, targets=9)
-    assert str(FAB(8 / 255).parts()[0]) == "fab:eps=8/255"
+    assert str(FAB(8 / 255).stages()[0]) == "fab:eps=8/255"

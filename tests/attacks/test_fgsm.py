@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ctrobust.attacks import FGSM
-from ctrobust.attacks.ascent import Success
-from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.attack_losses import Loss
+from ctrobust.attacks.gradient_loop import Success
 
 EPS = 0.05
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks import ATTACKS, AttackResult, parse, prepare
+from ctrobust.attacks import ATTACKS, AttackResult, fuse, parse
 
 SMALL = {
     "fgsm": "eps=0.05",
@@ -75,7 +75,7 @@ def test_in_float64_nothing_depends_on_the_batch(
     text: str, network: nn.Sequential, digits: tuple[Tensor, Tensor]
 ) -> None:
     x, y = digits
-    model = prepare(network, x)
+    model = fuse(network, x)
     everyone = torch.arange(len(x))
     ways = {
         **{f"batches of {size}": everyone[:count].split(size) for size, count in FIRST.items()},
@@ -99,7 +99,7 @@ def test_in_float32_hardly_any_outcome_depends_on_the_batch(
     network: nn.Sequential, digits: tuple[Tensor, Tensor]
 ) -> None:
     x, y = digits[0].float(), digits[1]
-    model = prepare(copy.deepcopy(network).float(), x)
+    model = fuse(copy.deepcopy(network).float(), x)
     compared = differ = 0
     for text in (f"{name}:{fields}" for name, fields in SMALL.items()):
         whole = attacked(text, model, x, y, [torch.arange(len(x))])

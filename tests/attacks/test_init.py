@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ctrobust.attacks
-from ctrobust.attacks import ATTACKS, CW, FGSM, LOSSES, MIFGSM, PGD, Attack, parse
+from ctrobust.attacks import ATTACK_LOSSES, ATTACKS, CW, FGSM, MIFGSM, PGD, Attack, parse
 from ctrobust.errors import InputError
 
 GREY = st.integers(0, 255).map(lambda k: k / 255)
@@ -17,7 +17,7 @@ DECIMAL = st.decimals(0, 1, places=3).map(float)
 RADIUS = GREY | GREY.map(lambda eps: eps / 4) | GREY.map(lambda eps: eps / 30) | DECIMAL | st.floats(0, 1)
 GAMMA = st.integers(0, 10).map(str) | st.sampled_from(["1/3", "2.5", "8/255", "1e-3", "0.1"])
 LOSS = (
-    st.sampled_from(LOSSES)
+    st.sampled_from(list(ATTACK_LOSSES))
     | GAMMA.map(lambda gamma: f"sce(gamma={gamma})")
     | st.builds(lambda gamma, at: f"skl( std_at={at}, gamma={gamma} )", GAMMA, st.sampled_from(["adv", "clean"]))
 )
@@ -56,8 +56,8 @@ CARLINI = st.fixed_dictionaries(
 
 def values(name: str) -> st.SearchStrategy[tuple[str, Attack]]:
     """Attacks of that name with any values of their fields."""
-    kind, own = FIELDS[name]
-    fields = st.fixed_dictionaries({"eps": RADIUS}, optional={**COMMON, **own})
+    kind, original = FIELDS[name]
+    fields = st.fixed_dictionaries({"eps": RADIUS}, optional={**COMMON, **original})
     return st.tuples(fields, ASCENDED).map(lambda given: (name, kind(**given[0], **given[1])))
 
 
@@ -81,13 +81,13 @@ def test_text_is_read_back(made: tuple[str, Attack]) -> None:
 @given(ATTACK, st.randoms())
 def test_order_spaces_and_defaults_do_not_matter(made: tuple[str, Attack], random: Random) -> None:
     name, attack = made
-    parts = []
+    stages = []
     for field in dataclasses.fields(attack):  # type: ignore[arg-type]
         value = getattr(attack, field.name)
         if value is not None:
-            parts.append(f" {field.name} = {str(value).lower() if isinstance(value, bool) else value} ")
-    random.shuffle(parts)
-    assert parse(f" {name}:{','.join(parts)} ") == attack
+            stages.append(f" {field.name} = {str(value).lower() if isinstance(value, bool) else value} ")
+    random.shuffle(stages)
+    assert parse(f" {name}:{','.join(stages)} ") == attack
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ def test_impossible_values_refused(text: str, message: str) -> None:
 def test_names() -> None:
     assert {"fgsm", "pgd", "mifgsm", "s-fgsm", "s-pgd", "pgd-sce", "cw", "cw-pgd", "cw-l2"} <= set(ATTACKS)
     assert all(parse(f"{name}:eps=8/255") for name in ATTACKS)
-    assert LOSSES == ("ce", "sce", "kl", "skl", "std", "dlr", "margin")
-    assert all(parse(f"fgsm:eps=0.1,loss={loss}") == FGSM(0.1, loss=loss) for loss in LOSSES)
+    assert tuple(ATTACK_LOSSES) == ("ce", "sce", "kl", "skl", "std", "dlr", "margin")
+    assert all(parse(f"fgsm:eps=0.1,loss={loss}") == FGSM(0.1, loss=loss) for loss in ATTACK_LOSSES)
     assert set(ctrobust.attacks.__all__) <= set(dir(ctrobust.attacks))
 
 

@@ -6,8 +6,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ctrobust.attacks import MIFGSM, PGD
-from ctrobust.attacks.ascent import Success
-from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.attack_losses import Loss
+from ctrobust.attacks.gradient_loop import Success
 from ctrobust.attacks.projections import Norm
 
 EPS = 0.08
@@ -172,10 +172,10 @@ def test_memories_are_not_mixed_up_when_examples_fall(network: nn.Sequential, di
     x, y = digits
     dropping = MIFGSM(EPS, success="any").run(network, x, y)
     carrying = MIFGSM(EPS, success="last").run(network, x, y)
-    standing = ~dropping.success
-    assert 0.1 < standing.double().mean() < 0.9
-    torch.testing.assert_close(dropping.x_adv[standing], carrying.x_adv[standing], rtol=0, atol=1e-12)
-    assert not carrying.success[standing].any()
+    active = ~dropping.success
+    assert 0.1 < active.double().mean() < 0.9
+    torch.testing.assert_close(dropping.x_adv[active], carrying.x_adv[active], rtol=0, atol=1e-12)
+    assert not carrying.success[active].any()
 
 
 def test_outcomes_do_not_depend_on_the_batch(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
@@ -185,9 +185,9 @@ def test_outcomes_do_not_depend_on_the_batch(network: nn.Sequential, digits: tup
         whole = attack.run(network, x, y, keys)
         some = torch.randperm(250, generator=torch.Generator().manual_seed(1))
         for indices in (*torch.split(some, 64), some[:7], some[7:8], keys[whole.success], keys[~whole.success]):
-            part = attack.run(network, x[indices], y[indices], keys[indices])
+            stage = attack.run(network, x[indices], y[indices], keys[indices])
             for name in ("x_adv", "success", "forwards", "backwards"):
-                assert torch.equal(getattr(part, name), getattr(whole, name)[indices]), name
+                assert torch.equal(getattr(stage, name), getattr(whole, name)[indices]), name
 
 
 def test_averaged_gradients() -> None:

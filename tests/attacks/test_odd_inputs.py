@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from ctrobust import draws
 from ctrobust.attacks import FGSM, MIFGSM, PGD, parse
-from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.attack_losses import Loss
 from ctrobust.attacks.projections import Norm
 from ctrobust.errors import InputError
 

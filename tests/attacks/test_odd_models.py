@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ctrobust.attacks import APGD, FAB, FGSM, MIFGSM, PGD, Attack, AutoAttack, Square
-from ctrobust.attacks.objectives import objective
-from ctrobust.attacks.victim import Victim
+from ctrobust.attacks.attack_losses import resolve_loss
+from ctrobust.attacks.attack_state import AttackState
 from ctrobust.errors import InputError
 from ctrobust.evaluation import evaluate, evaluate_each
 
@@ -207,8 +207,8 @@ def test_the_mean_over_passes_is_that_of_the_loss(targeted: bool) -> None:
     at, sign = x.clone().requires_grad_(), -1 if targeted else 1
     value = mean_loss(at, y)
     (expected,) = torch.autograd.grad(sign * value, at)
-    victim = Victim(Coin(), x, y, targeted=targeted)
-    gradient, values, _ = victim.gradient(x, torch.tensor([0]), objective("ce"), eot=20)
+    state = AttackState(Coin(), x, y, targeted=targeted)
+    gradient, values, _ = state.gradient(x, torch.tensor([0]), resolve_loss("ce"), eot=20)
     assert gradient.sign().equal(expected.sign())
     torch.testing.assert_close((sign * values).exp()[0], value.detach())
     for attack in (
@@ -225,6 +225,6 @@ def test_where_all_passes_are_confident_the_mean_does_not_vanish() -> None:
             return super().forward(x) * 100
 
     x, y = torch.full((1, 1, 1, 1), 0.5), torch.tensor([0])
-    gradient, values, _ = Victim(Sure(), x, y).gradient(x, torch.tensor([0]), objective("ce"), eot=4)
+    gradient, values, _ = AttackState(Sure(), x, y).gradient(x, torch.tensor([0]), resolve_loss("ce"), eot=4)
     assert gradient.item() < -1
     assert values.item() == pytest.approx(-200 - torch.tensor(2.0).log().item(), abs=0.1)

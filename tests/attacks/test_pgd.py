@@ -7,8 +7,8 @@ from torch.nn.functional import cross_entropy
 
 from ctrobust import draws
 from ctrobust.attacks import PGD
-from ctrobust.attacks.ascent import Success
-from ctrobust.attacks.objectives import Loss
+from ctrobust.attacks.attack_losses import Loss
+from ctrobust.attacks.gradient_loop import Success
 from ctrobust.attacks.projections import Norm
 
 EPS = 0.05
@@ -125,8 +125,8 @@ def test_starts_are_the_same_in_every_batch(digits: tuple[Tensor, Tensor], dtype
     x, keys = digits[0].to(dtype), torch.arange(250) * 7 - 300
     whole = start_of(EPS, x, keys)
     for size in (1, 7, 64):
-        parts = [start_of(EPS, *part) for part in zip(torch.split(x, size), torch.split(keys, size), strict=True)]
-        assert torch.equal(torch.cat(parts), whole)
+        stages = [start_of(EPS, *stage) for stage in zip(torch.split(x, size), torch.split(keys, size), strict=True)]
+        assert torch.equal(torch.cat(stages), whole)
 
 
 def test_keys_are_positions_by_default(digits: tuple[Tensor, Tensor]) -> None:
@@ -147,9 +147,9 @@ def test_outcomes_do_not_depend_on_the_batch(
     assert 0.1 < whole.success.double().mean() < 0.9
     some = torch.randperm(250, generator=torch.Generator().manual_seed(1))
     for indices in (*torch.split(some, 64), some[:7], some[7:8], keys[whole.success], keys[~whole.success]):
-        part = attack.run(network, x[indices], y[indices], keys[indices])
+        stage = attack.run(network, x[indices], y[indices], keys[indices])
         for name in ("x_adv", "success", "forwards", "backwards"):
-            assert torch.equal(getattr(part, name), getattr(whole, name)[indices]), name
+            assert torch.equal(getattr(stage, name), getattr(whole, name)[indices]), name
 
 
 def test_dropping_the_fooled_changes_nothing_for_the_others(
@@ -158,11 +158,11 @@ def test_dropping_the_fooled_changes_nothing_for_the_others(
     x, y = digits
     dropping = PGD(0.08, steps=5, success="any").run(network, x, y)
     carrying = PGD(0.08, steps=5, success="last").run(network, x, y)
-    standing = ~dropping.success
-    assert standing.any()
+    active = ~dropping.success
+    assert active.any()
     assert dropping.success.any()
-    assert torch.equal(dropping.x_adv[standing], carrying.x_adv[standing])
-    assert not carrying.success[standing].any()
+    assert torch.equal(dropping.x_adv[active], carrying.x_adv[active])
+    assert not carrying.success[active].any()
 
 
 def inner(C: int = 6) -> tuple[nn.Sequential, Tensor, Tensor, Tensor, Tensor]:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks import PGD, Square, parse, prepare
+from ctrobust.attacks import PGD, Square, fuse, parse
+from ctrobust.attacks.attack_state import AttackState, ResumeState
 from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.square import AHEAD, HALVED_AFTER
-from ctrobust.attacks.victim import Notebook, Victim
 from ctrobust.errors import InputError
 
 FLOAT = torch.float64
@@ -145,10 +145,10 @@ def test_ends_in_the_best_corner() -> None:
     best = (x + 0.01 * direction.sign()).clamp(0, 1)
     for p, queries in ((0.0, 300), (0.8, 1200)):  # single pixels, and squares that become single pixels
         result = Square(0.01, queries=queries, p=p).run(model, x, y)
-        stands = ~result.success
-        assert stands.sum() > 4
+        active = ~result.success
+        assert active.sum() > 4
         assert torch.equal(result.success, labels(model, best) != 0)
-        torch.testing.assert_close(result.x_adv[stands], best[stands], rtol=0, atol=1e-15)
+        torch.testing.assert_close(result.x_adv[active], best[active], rtol=0, atol=1e-15)
 
 
 def test_success_begins_at_the_distance_to_the_boundary() -> None:
@@ -174,10 +174,10 @@ def test_l2_goes_along_the_best_direction() -> None:
     x = 0.5 + 0.02 * (images(16, 3, 10, 10) - 0.5)
     y, eps = labels(model, x), 0.01
     result = Square(eps, queries=600, norm="l2").run(model, x, y)
-    stands = ~result.success
-    assert stands.sum() > 8
-    moved = (result.x_adv - x)[stands].flatten(1) @ direction.flatten()
-    share = torch.where(y[stands] == 0, moved, -moved) / (eps * direction.norm())
+    active = ~result.success
+    assert active.sum() > 8
+    moved = (result.x_adv - x)[active].flatten(1) @ direction.flatten()
+    share = torch.where(y[active] == 0, moved, -moved) / (eps * direction.norm())
     assert share.max() <= 1
     assert share.min() > 0.45  # a random offset's is 0.06, the authors' code has 0.46 on average
 
@@ -234,9 +234,9 @@ def test_outcomes_do_not_depend_on_the_batch(
     assert 0.1 < whole.success.double().mean() < 0.9
     some = torch.randperm(60, generator=torch.Generator().manual_seed(1))
     for indices in (*torch.split(some, 25), some[:7], some[7:8], whole.success.nonzero()[:, 0]):
-        part = attack.run(network, x[indices], y[indices], keys[indices])
+        stage = attack.run(network, x[indices], y[indices], keys[indices])
         for name in ("x_adv", "success", "forwards", "backwards"):
-            assert torch.equal(getattr(part, name), getattr(whole, name)[indices]), name
+            assert torch.equal(getattr(stage, name), getattr(whole, name)[indices]), name
 
 
 @both
@@ -260,9 +260,9 @@ def test_passes(network: nn.Sequential, digits: tuple[Tensor, Tensor], norm: Nor
     x, y = digits[0][:60], digits[1][:60]
     right, model = labels(network, x) == y, Recorder(network).eval()
     result = Square(eps, queries=100, norm=norm).run(model, x, y)
-    stands = ~result.success
-    assert stands.any()
-    assert (result.forwards[stands] == 102).all()
+    active = ~result.success
+    assert active.any()
+    assert (result.forwards[active] == 102).all()
     assert (result.forwards[right & result.success] < 102).any()
     assert (result.forwards[~right] == 1).all()
     assert torch.equal(result.x_adv[~right], x[~right])
@@ -334,9 +334,9 @@ def test_restarts_draw_anew(network: nn.Sequential, digits: tuple[Tensor, Tensor
     assert (one.success <= two.success).all()
     assert one.success.sum() < two.success.sum()
     assert torch.equal(one.x_adv[one.success], two.x_adv[one.success])
-    stands = ~two.success
-    assert not (one.x_adv == two.x_adv)[stands].flatten(1).all(1).any()
-    assert (two.forwards[stands] == 1 + 2 * 71).all()
+    active = ~two.success
+    assert not (one.x_adv == two.x_adv)[active].flatten(1).all(1).any()
+    assert (two.forwards[active] == 1 + 2 * 71).all()
     other = Square(eps, queries=70, norm=norm, seed=1).run(network, x, y)
     assert not (one.x_adv == other.x_adv)[~one.success & ~other.success].flatten(1).all(1).any()
 
@@ -345,7 +345,7 @@ class StoppedError(Exception):
     """What a notebook raises when it is told that so much is done."""
 
 
-class Pages(Notebook):
+class Pages(ResumeState):
     """Keeps every so many states in memory, and stops the attack at a share."""
 
     def __init__(self, stop: float, page: dict[str, Tensor] | None = None, every: int = 1) -> None:
@@ -360,14 +360,14 @@ class Pages(Notebook):
         if self.asked % self.every == 0:
             self.page = dict(state())
 
-    def tell(self, share: float) -> None:
+    def report_progress(self, share: float) -> None:
         self.told.append(share)
         if share >= self.stop:
             raise StoppedError
 
 
-def outcome(victim: Victim) -> list[Tensor]:
-    return [victim.found, victim.fooled, victim.forwards, victim.backwards]
+def outcome(state: AttackState) -> list[Tensor]:
+    return [state.found, state.fooled, state.forwards, state.backwards]
 
 
 @both
@@ -376,28 +376,28 @@ def test_goes_on_to_the_same_bits(
     network: nn.Sequential, digits: tuple[Tensor, Tensor], norm: Norm, eps: float, every: int, prepared: bool
 ) -> None:
     x, y, keys = digits[0][:24].float(), digits[1][:24], torch.arange(24) + 7
-    own = copy.deepcopy(network).float()
-    model, part = prepare(own, x) if prepared else own, Square(eps, queries=200, norm=norm).parts()[0]
-    assert (model is own) is not prepared
-    notebook = Pages(2.0)
-    whole = Victim(model, x, y, keys, notebook=notebook)
-    part.go(whole)
-    assert notebook.told == [64 / 200, 128 / 200, 192 / 200, 1.0]
+    original = copy.deepcopy(network).float()
+    model, stage = fuse(original, x) if prepared else original, Square(eps, queries=200, norm=norm).stages()[0]
+    assert (model is original) is not prepared
+    resume_state = Pages(2.0)
+    whole = AttackState(model, x, y, keys, resume_state=resume_state)
+    stage.run(whole)
+    assert resume_state.told == [64 / 200, 128 / 200, 192 / 200, 1.0]
     assert 0.2 < whole.fooled.double().mean() < 0.9
     for stops in ([0.3], [1.0], [0.3, 0.6, 0.9]):
         page: dict[str, Tensor] | None = None
         for stop in stops:
-            notebook = Pages(stop, page, every)
+            resume_state = Pages(stop, page, every)
             with pytest.raises(StoppedError):
-                part.go(Victim(model, x, y, keys, notebook=notebook))
-            page = notebook.page
-        notebook = Pages(2.0, page)
-        again = Victim(model, x, y, keys, notebook=notebook)
-        part.go(again)
+                stage.run(AttackState(model, x, y, keys, resume_state=resume_state))
+            page = resume_state.page
+        resume_state = Pages(2.0, page)
+        again = AttackState(model, x, y, keys, resume_state=resume_state)
+        stage.run(again)
         for found, expected in zip(outcome(again), outcome(whole), strict=True):
             assert torch.equal(found, expected)
         done = 0 if page is None else int(page["query"])
-        assert len(notebook.told) == -(-(200 - done) // AHEAD)
+        assert len(resume_state.told) == -(-(200 - done) // AHEAD)
         assert page is None or done > 0
 
 
@@ -405,34 +405,34 @@ def test_goes_on_in_the_second_restart_and_ignores_other_pages(
     network: nn.Sequential, digits: tuple[Tensor, Tensor]
 ) -> None:
     x, y = digits[0][:40], digits[1][:40]
-    first, second = Square(0.08, queries=150, restarts=2).parts()
-    whole = Victim(network, x, y)
-    first.go(whole)
-    notebook = Pages(2.0)
-    interrupted = Victim(network, x, y, notebook=notebook)
-    first.go(interrupted)
-    page, notebook.stop = dict(notebook.page or {}), 0.7
+    first, second = Square(0.08, queries=150, restarts=2).stages()
+    whole = AttackState(network, x, y)
+    first.run(whole)
+    resume_state = Pages(2.0)
+    interrupted = AttackState(network, x, y, resume_state=resume_state)
+    first.run(interrupted)
+    page, resume_state.stop = dict(resume_state.page or {}), 0.7
     with pytest.raises(StoppedError):  # the page of the first restart says nothing of the second
-        second.go(interrupted)
-    assert notebook.told == [64 / 150, 128 / 150, 1.0, 64 / 150, 128 / 150]
-    second.go(whole)
-    again = Victim(network, x, y, notebook=Pages(2.0, notebook.page))
-    second.go(again)
+        second.run(interrupted)
+    assert resume_state.told == [64 / 150, 128 / 150, 1.0, 64 / 150, 128 / 150]
+    second.run(whole)
+    again = AttackState(network, x, y, resume_state=Pages(2.0, resume_state.page))
+    second.run(again)
     for found, expected in zip(outcome(again), outcome(whole), strict=True):
         assert torch.equal(found, expected)
     assert int(page["query"]) == 150
 
 
 def test_what_is_kept_is_not_changed_later(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
-    notebook = Pages(2.0, every=2)
-    victim = Victim(network, digits[0][:20], digits[1][:20], notebook=notebook)
-    Square(0.08, queries=150).parts()[0].go(victim)
-    page = notebook.page
+    resume_state = Pages(2.0, every=2)
+    state = AttackState(network, digits[0][:20], digits[1][:20], resume_state=resume_state)
+    Square(0.08, queries=150).stages()[0].run(state)
+    page = resume_state.page
     assert page is not None
     assert int(page["query"]) == 128
     assert page["forwards"].max() == 1 + 1 + 128
-    assert victim.forwards.max() == 1 + 1 + 150
-    assert not torch.equal(page["found"], victim.found)
+    assert state.forwards.max() == 1 + 1 + 150
+    assert not torch.equal(page["found"], state.found)
 
 
 @pytest.mark.parametrize(
@@ -486,7 +486,7 @@ def test_text() -> None:
     assert parse(text) == attack
     assert parse("square:eps=0.3") == Square(0.3)
     assert (Square(0.3).steps, Square(0.3, queries=7).steps) == (5000, 7)
-    assert [str(part) for part in Square(0.3, restarts=2).parts()] == [
+    assert [str(stage) for stage in Square(0.3, restarts=2).stages()] == [
         "square:eps=0.3,restarts=2",
         "square:eps=0.3,restarts=2 restart 2",
     ]

@@ -83,9 +83,9 @@ def test_examples_restart_and_leave_by_themselves() -> None:
             descent.restart(torch.tensor([False, True, False, True]))
             made[[1, 3]] = 0
         if step == 5:
-            stands = torch.tensor([True, True, False, True])
-            descent.keep(stands)
-            who, made = who[stands], made[stands]
+            active = torch.tensor([True, True, False, True])
+            descent.keep(active)
+            who, made = who[active], made[active]
         assert torch.equal(descent.count, made)
         for row, i in enumerate(who.tolist()):
             images = expected[i][int(made[row]) - 1] if made[row] else to_image(to_tanh(X[i]))

@@ -147,12 +147,12 @@ def test_arrays_beyond_memory_and_disks_that_fail(tmp_path: Path, monkeypatch: p
 
 
 def test_memory_follows_what_is_there_not_what_is_claimed(tmp_path: Path) -> None:
-    claim = 2_000_000_000
-    header = HEADER.replace("(2, 2, 2)", f"(2, {claim // 2}, 1)")
+    claimed = 2_000_000_000
+    header = HEADER.replace("(2, 2, 2)", f"(2, {claimed // 2}, 1)")
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         content = bytearray(zipped(ONE | {"images.npy": npy(header, bytes(100))}, method))
         entry = content.rindex(b"PK\1\2")
-        total = claim + len(header) + 10
+        total = claimed + len(header) + 10
         struct.pack_into("<I", content, entry + 24, total)
         if method == zipfile.ZIP_STORED:
             struct.pack_into("<I", content, entry + 20, total)

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from ctrobust.attacks import FGSM
 from ctrobust.errors import InputError
-from ctrobust.evaluation import Evaluation, evaluate
+from ctrobust.evaluation import evaluate
+from ctrobust.outcomes import Evaluation
 
 
 def batch() -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ctrobust.attacks import parse
-from ctrobust.attacks.objectives import canonical
+from ctrobust.attacks.attack_losses import canonical
 from ctrobust.execution.catalogue import CATALOGUE
 from ctrobust.specs import train_spec
 

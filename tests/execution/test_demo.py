@@ -4,15 +4,15 @@ import pytest
 
 from ctrobust.errors import RunError
 from ctrobust.execution import train_demo
-from ctrobust.execution.demo import ATTACKS, EPS, METHODS, demo_spec
-from ctrobust.execution.evaluating import expand
+from ctrobust.execution.demo import ATTACKS, DEMO_METHODS, EPS, demo_spec
+from ctrobust.execution.stored_evaluation import expand
 from ctrobust.specs import FastSpec, NaturalSpec
-from ctrobust.training import Saving
-from ctrobust.training.loop import Silent
+from ctrobust.training import CheckpointPolicy
+from ctrobust.training.loop import NoCallback
 
 
 def test_the_networks_of_a_pair_differ_in_one_thing() -> None:
-    dropout, mdl, fast, ctr = (demo_spec(method) for method in METHODS)
+    dropout, mdl, fast, ctr = (demo_spec(method) for method in DEMO_METHODS)
     assert isinstance(dropout.recipe, NaturalSpec)
     assert isinstance(mdl.recipe, NaturalSpec)
     assert (dropout.recipe.samples, dropout.recipe.rho) == (1, 0)
@@ -36,5 +36,5 @@ def test_a_directory_with_another_run_is_left_alone(trained: Path, tmp_path: Pat
     (tmp_path / "mdl").symlink_to(trained)
     before = sorted((path, path.stat().st_mtime_ns) for path in trained.rglob("*.*") if path.name != ".lock")
     with pytest.raises(RunError, match="mdl holds another run"):
-        train_demo(tmp_path, "mdl", Silent(), Saving())
+        train_demo(tmp_path, "mdl", NoCallback(), CheckpointPolicy())
     assert sorted((path, path.stat().st_mtime_ns) for path in trained.rglob("*.*") if path.name != ".lock") == before

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from ctrobust.errors import InputError
 from ctrobust.models import Classifier, Normalize, build
-from ctrobust.regularizers import DropConnect, Dropout, tell
+from ctrobust.regularizers import DropConnect, Dropout, set_step
 
 N, K = 5, 3
 
@@ -21,9 +21,9 @@ def images() -> Tensor:
     return torch.rand(N, 1, 28, 28, generator=torch.Generator().manual_seed(1))
 
 
-def told(noise: str, step: int = 0) -> Classifier:
+def with_step(noise: str, step: int = 0) -> Classifier:
     model = network(noise).train()
-    tell(model, seed=0, step=step, keys=torch.arange(10, 10 + N), progress=0.0)
+    set_step(model, seed=0, step=step, keys=torch.arange(10, 10 + N), progress=0.0)
     return model
 
 
@@ -74,16 +74,16 @@ def test_in_eval_mode_all_samples_are_the_forward_pass(noise: str) -> None:
 @pytest.mark.parametrize("noise", ["dropout", "dropconnect"])
 def test_in_training_the_same_draws_give_the_same_samples(noise: str) -> None:
     x = images()
-    samples = told(noise).sample_logits(x, K)
+    samples = with_step(noise).sample_logits(x, K)
     assert samples.shape == (K, N, 10)
-    assert torch.equal(samples, told(noise).sample_logits(x, K))
-    assert not torch.equal(samples, told(noise, step=1).sample_logits(x, K))
+    assert torch.equal(samples, with_step(noise).sample_logits(x, K))
+    assert not torch.equal(samples, with_step(noise, step=1).sample_logits(x, K))
     assert len({tuple(sample.flatten().tolist()) for sample in samples}) == K
-    torch.testing.assert_close(samples[0], told(noise)(x))
+    torch.testing.assert_close(samples[0], with_step(noise)(x))
 
 
 def test_dropout_samples_are_the_head_under_each_mask() -> None:
-    model, x = told("dropout"), images()
+    model, x = with_step("dropout"), images()
     assert isinstance(model.noise, Dropout)
     features = model.features(x)
     masks = model.noise.masks(features, K)
@@ -92,7 +92,7 @@ def test_dropout_samples_are_the_head_under_each_mask() -> None:
 
 
 def test_dropconnect_samples_are_the_head_under_each_mask() -> None:
-    model, x = told("dropconnect"), images()
+    model, x = with_step("dropconnect"), images()
     assert isinstance(model.noise, DropConnect)
     features, first = model.features(x), model.head[0]
     assert isinstance(first, nn.Linear)
@@ -103,7 +103,7 @@ def test_dropconnect_samples_are_the_head_under_each_mask() -> None:
 
 
 def test_the_body_runs_once_for_k_samples() -> None:
-    model = told("dropout")
+    model = with_step("dropout")
     batches: list[int] = []
     model.body.register_forward_hook(lambda _module, given, _out: batches.append(len(given[0])))
     model.sample_logits(images(), K)

@@ -142,9 +142,9 @@ def test_the_perturbation_survives_the_end_of_an_epoch_and_a_kill() -> None:
 @pytest.mark.parametrize("size", [8, 7])
 def test_two_processes_keep_the_perturbation_of_the_whole_batch(size: int) -> None:
     x, y, keys = batches(sizes=(size,))[0]
-    parts = [Free(replays=1, ranks=half) for half in halves()]
+    parts = [Free(replays=1, processes=half) for half in halves()]
     for recipe in parts:
-        which = slice(recipe.ranks.index, None, 2)
+        which = slice(recipe.processes.index, None, 2)
         descend(recipe, network(), [(x[which], y[which], keys[which])])
     kept = [recipe.delta for recipe in parts]
     parts[0].state_dict()
@@ -152,7 +152,7 @@ def test_two_processes_keep_the_perturbation_of_the_whole_batch(size: int) -> No
     assert whole.shape == x.shape
     for recipe, part in zip(parts, kept, strict=True):
         assert part is not None
-        assert torch.equal(whole[recipe.ranks.index :: 2], part)
+        assert torch.equal(whole[recipe.processes.index :: 2], part)
         recipe.load_state_dict({"delta": whole})
         assert recipe.delta is not None
         assert torch.equal(recipe.delta, part)

@@ -78,7 +78,7 @@ def test_keys_are_positions_where_none_are_given(kind: Callable[..., Recipe]) ->
 def test_a_module_without_sub_networks_is_told_how_to_get_them() -> None:
     x, y, _ = batches()[0]
     plain: Any = nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
-    with pytest.raises(InputError, match=r"Sequential has no sample_logits, .* noise with ctrobust.models.split"):
+    with pytest.raises(InputError, match=r"Sequential has no sample_logits, .* noise with ctrobust.models.head_split"):
         next(Natural(samples=4)(plain, x, y))
     assert next(Natural()(plain, x, y)).isfinite()
 

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from ctrobust import losses
 from ctrobust.models import Classifier, build
 from ctrobust.recipes import RECIPES, Natural, Recipe
-from ctrobust.regularizers import tell
+from ctrobust.regularizers import set_step
 from tests.recipes.halves import halves
 
 N, K = 12, 4
@@ -24,7 +24,7 @@ def network() -> Classifier:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = build("mnistnet", 10, 1, 8).train()
-    tell(model, seed=0, step=0, keys=KEYS, progress=0.0)
+    set_step(model, seed=0, step=0, keys=KEYS, progress=0.0)
     return model
 
 
@@ -67,8 +67,8 @@ def test_the_percentile_is_that_of_the_batch_of_all_processes() -> None:
     easy, hard = losses.mask_score(logits, Y).argsort().chunk(2)
     for half, part in zip(halves(), (easy, hard), strict=True):
         model = network()
-        tell(model, seed=0, step=0, keys=KEYS[part], progress=0.0)
-        (loss,) = Natural(samples=K, rho=0.7, eta=50.0, ranks=half)(model, X[part], Y[part], KEYS[part])
+        set_step(model, seed=0, step=0, keys=KEYS[part], progress=0.0)
+        (loss,) = Natural(samples=K, rho=0.7, eta=50.0, processes=half)(model, X[part], Y[part], KEYS[part])
     expected = torch.stack([cross_entropy(sample[hard], Y[hard]) for sample in logits]).mean()
     torch.testing.assert_close(loss, expected)  # of the second process, all of whose examples lie above it
 

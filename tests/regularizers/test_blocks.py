@@ -7,7 +7,7 @@ import torch
 
 from ctrobust import draws
 from ctrobust.regularizers.blocks import outside_blocks, seed_rate
-from ctrobust.regularizers.telling import Draw
+from ctrobust.regularizers.step_key import Draw
 
 
 def draw_of(count: int, name: str = "blocks") -> Draw:

@@ -6,10 +6,10 @@ from torch import nn
 
 from ctrobust import draws
 from ctrobust.regularizers import Disout
-from ctrobust.regularizers.telling import Draw
+from ctrobust.regularizers.step_key import Draw
 
 
-def told(module: Disout, count: int, progress: float = 1.0) -> Disout:
+def with_step(module: Disout, count: int, progress: float = 1.0) -> Disout:
     module.draw = Draw(draws.stream(5), torch.arange(count), progress)
     return module
 
@@ -21,12 +21,12 @@ def test_evaluation_is_the_identity() -> None:
 
 def test_nothing_is_distorted_at_the_start() -> None:
     x = torch.randn(8, 3, 8, 8)
-    assert torch.equal(told(Disout(), 8, progress=0.0)(x), x)
+    assert torch.equal(with_step(Disout(), 8, progress=0.0)(x), x)
 
 
 def test_without_a_following_convolution_the_strength_is_alpha_times_one_hundredth_of_the_deviation() -> None:
     x = 100 + torch.randn(200, 32, 8, 8)  # far from zero, so that distorted places are seen
-    out = told(Disout(None, alpha=5.0), 200)(x)
+    out = with_step(Disout(None, alpha=5.0), 200)(x)
     kept = out > 50
     share = kept.float().mean()
     noise = out[~kept] * share  # the result was divided by the mask's mean
@@ -52,7 +52,7 @@ def test_the_following_convolution_is_not_a_parameter_of_disout() -> None:
 
 def test_the_deviation_is_not_differentiated() -> None:
     x = torch.randn(16, 4, 8, 8, requires_grad=True)
-    module = told(Disout(), 16)
+    module = with_step(Disout(), 16)
     out = module(x)
     out.sum().backward()
     assert x.grad is not None

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust.errors import InputError
-from ctrobust.regularizers import DropConnect, tell
+from ctrobust.regularizers import DropConnect, set_step
 
 N, D, OUT = 6, 24, 10
 
@@ -19,9 +19,9 @@ def layer(bias: bool = True) -> nn.Linear:
         return nn.Linear(D, OUT, bias=bias)
 
 
-def told(drop: float = 0.5, *, seed: int = 0, step: int = 0, keys: Tensor | None = None) -> DropConnect:
+def with_step(drop: float = 0.5, *, seed: int = 0, step: int = 0, keys: Tensor | None = None) -> DropConnect:
     noise = DropConnect(drop)
-    tell(noise, seed=seed, step=step, keys=torch.arange(N) if keys is None else keys, progress=0.0)
+    set_step(noise, seed=seed, step=step, keys=torch.arange(N) if keys is None else keys, progress=0.0)
     return noise
 
 
@@ -30,7 +30,7 @@ def test_the_specified_value() -> None:
     first.load_state_dict({"weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "bias": torch.zeros(2)})
     wanted, v = torch.tensor([[[True, False], [True, True]]]), torch.ones(1, 2)
     for step in itertools.count():  # each step has one of 16 masks
-        noise = told(step=step, keys=torch.tensor([0]))
+        noise = with_step(step=step, keys=torch.tensor([0]))
         if torch.equal(noise.masks(v, first.weight, 1), wanted):
             break
         assert step < 1000
@@ -41,12 +41,12 @@ def test_the_specified_value() -> None:
 def test_the_bias_is_neither_masked_nor_scaled() -> None:
     with_bias, without = layer(), layer(bias=False)
     x = torch.randn(N, D)
-    difference = told().sample(x, with_bias, 3) - told().sample(x, without, 3)
+    difference = with_step().sample(x, with_bias, 3) - with_step().sample(x, without, 3)
     torch.testing.assert_close(difference, with_bias.bias.detach().expand(3 * N, OUT))
 
 
 def test_each_sample_has_one_mask_for_the_whole_minibatch() -> None:
-    first, x, noise = layer(), torch.randn(N, D), told()
+    first, x, noise = layer(), torch.randn(N, D), with_step()
     masks = noise.masks(x, first.weight, 3)
     assert masks.shape == (3, OUT, D)
     assert len({tuple(mask.flatten().tolist()) for mask in masks}) == 3
@@ -60,33 +60,33 @@ def test_each_sample_has_one_mask_for_the_whole_minibatch() -> None:
 
 def test_the_mask_does_not_depend_on_the_examples_and_the_first_sample_is_the_single_draw() -> None:
     weight, x = layer().weight, torch.randn(N, D)
-    whole = told().masks(x, weight, 4)
-    assert torch.equal(told().masks(x, weight, 1)[0], whole[0])
-    assert torch.equal(told(keys=torch.tensor([99, 3])).masks(x[:2], weight, 4), whole)
+    whole = with_step().masks(x, weight, 4)
+    assert torch.equal(with_step().masks(x, weight, 1)[0], whole[0])
+    assert torch.equal(with_step(keys=torch.tensor([99, 3])).masks(x[:2], weight, 4), whole)
 
 
 def test_other_steps_and_seeds_draw_other_masks() -> None:
     weight, x = layer().weight, torch.randn(N, D)
-    masks = [told(step=step, seed=seed).masks(x, weight, 1) for step in (0, 1) for seed in (0, 1)]
-    assert torch.equal(told().masks(x, weight, 1), masks[0])
+    masks = [with_step(step=step, seed=seed).masks(x, weight, 1) for step in (0, 1) for seed in (0, 1)]
+    assert torch.equal(with_step().masks(x, weight, 1), masks[0])
     assert len({tuple(mask.flatten().tolist()) for mask in masks}) == 4
 
 
 @pytest.mark.parametrize("drop", [0.2, 0.5, 0.8])
 def test_the_rate_is_right_within_three_sigma(drop: float) -> None:
     weight = torch.empty(200, 400)
-    kept = told(drop).masks(torch.empty(N, 400), weight, 2).double()
+    kept = with_step(drop).masks(torch.empty(N, 400), weight, 2).double()
     assert abs(kept.mean().item() - (1 - drop)) < 3 * math.sqrt(drop * (1 - drop) / kept.numel())
 
 
-@pytest.mark.parametrize("noise", [told().eval(), told(0.0)])
+@pytest.mark.parametrize("noise", [with_step().eval(), with_step(0.0)])
 def test_plain_weights_in_eval_mode_and_at_rate_zero(noise: DropConnect) -> None:
     first, x = layer(), torch.randn(N, D)
     assert torch.equal(noise.sample(x, first, 2), first(x.repeat(2, 1)))
 
 
 def test_gradients_reach_the_kept_weights_only() -> None:
-    first, x, noise = layer(), torch.rand(N, D) + 0.5, told()
+    first, x, noise = layer(), torch.rand(N, D) + 0.5, with_step()
     noise.sample(x, first, 1).sum().backward()
     assert first.weight.grad is not None
     assert torch.equal(first.weight.grad != 0, noise.masks(x, first.weight, 1)[0])
@@ -105,14 +105,14 @@ def test_untold_it_follows_torchs_generator() -> None:
 
 def test_a_head_that_starts_with_another_layer_is_refused() -> None:
     with pytest.raises(InputError, match=r"masks a Linear layer's weights, but the head starts with ReLU\(\)"):
-        told().sample(torch.randn(N, D), nn.ReLU(), 1)
+        with_step().sample(torch.randn(N, D), nn.ReLU(), 1)
 
 
 def test_impossible_rates_and_foreign_keys_are_refused() -> None:
     with pytest.raises(InputError, match=r"drop is a probability in \[0, 1\), got 1.0"):
         DropConnect(1.0)
     with pytest.raises(InputError, match=r"told 6 keys but got a batch of 2"):
-        told().sample(torch.randn(2, D), layer(), 1)
+        with_step().sample(torch.randn(2, D), layer(), 1)
 
 
 def test_it_prints_its_rate() -> None:

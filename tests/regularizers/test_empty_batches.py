@@ -5,15 +5,15 @@ import torch
 from torch import nn
 
 from ctrobust.models import build
-from ctrobust.regularizers import Disout, DropBlock, DropConnect, Dropout, tell
+from ctrobust.regularizers import Disout, DropBlock, DropConnect, Dropout, set_step
 
 
 @pytest.mark.parametrize("module", [Dropout(0.3), DropBlock(), Disout(), Disout(nn.Conv2d(4, 4, 3))])
 @pytest.mark.parametrize("told", [True, False])
-def test_a_module(module: nn.Module, told: bool) -> None:
+def test_a_module(module: nn.Module, with_step: bool) -> None:
     x = torch.zeros(0, 4, 8, 8, requires_grad=True)
-    if told:
-        tell(module, seed=0, step=0, keys=torch.arange(0), progress=0.5)
+    if with_step:
+        set_step(module, seed=0, step=0, keys=torch.arange(0), progress=0.5)
     out = module.train()(x)
     out.sum().backward()
     assert out.shape == (0, 4, 8, 8)

@@ -9,9 +9,9 @@ import pytest
 
 from ctrobust.errors import SpecError
 from ctrobust.specs import (
-    CUSTOMARY,
+    DATA_DEFAULTS,
     METHODS,
-    RECIPES,
+    RECIPE_SPECS,
     FastSpec,
     FreeSpec,
     MadrySpec,
@@ -24,8 +24,8 @@ from ctrobust.specs import (
     differences,
     from_canonical,
     given_only,
-    laid_over,
     merge,
+    override,
     read_toml,
     train_spec,
 )
@@ -186,7 +186,7 @@ def test_what_is_given_wins_over_the_method_which_is_left_as_it_was() -> None:
 
 
 def test_a_data_set_has_settings_of_its_own_that_a_user_may_change() -> None:
-    usual = CUSTOMARY["digits"]
+    usual = DATA_DEFAULTS["digits"]
     assert train_spec({"method": "mdl", "data": "digits"}).model_dump(include=set(usual)) == usual
     spec = train_spec({"data": "digits", "lr": 0.5})
     assert (spec.lr, spec.batch_size) == (0.5, usual["batch_size"])
@@ -195,7 +195,7 @@ def test_a_data_set_has_settings_of_its_own_that_a_user_may_change() -> None:
 
 
 def test_an_adversarial_recipes_name_is_always_kept_and_its_defaults_are_left_out() -> None:
-    for name, kind in RECIPES.items():
+    for name, kind in RECIPE_SPECS.items():
         spec = TrainSpec.model_validate({"recipe": {"name": name}})
         assert isinstance(spec.recipe, kind)
         kept = "" if name == "natural" else f'"recipe":{{"name":"{name}"}},'
@@ -296,7 +296,7 @@ def test_a_toml_file_is_read(tmp_path: Path) -> None:
 def test_what_is_said_of_a_stored_spec_is_laid_over_it(
     stored: dict[str, Any], said: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert laid_over(train_spec(stored), said) == train_spec(expected)
+    assert override(train_spec(stored), said) == train_spec(expected)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_what_is_said_of_a_stored_spec_is_laid_over_it(
 )
 def test_what_is_wrong_is_refused_there_too(said: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
-        laid_over(train_spec({"method": "mdl"}), said)
+        override(train_spec({"method": "mdl"}), said)
 
 
 @pytest.mark.parametrize(

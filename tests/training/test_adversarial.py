@@ -12,9 +12,10 @@ from torch.nn.functional import cross_entropy
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ctrobust import data, draws
+from ctrobust.models.tensor_files import read_tensors
 from ctrobust.specs import TrainSpec, train_spec
-from ctrobust.store import RunDirectory, read_tensors
-from ctrobust.training import Interrupted, Run, Saving, train
+from ctrobust.store import RunDirectory
+from ctrobust.training import CheckpointPolicy, TrainingInterrupted, TrainingState, train
 from tests.training.runs import STOPPING, after, metrics, until_stopped
 
 # 3 batches an epoch, the last a smaller one
@@ -35,8 +36,8 @@ def test_stopped_after_every_batch_it_resumes_to_the_same_bits(tmp_path: Path, r
     whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
     train(spec, whole)
     for _ in range(6):
-        with pytest.raises(Interrupted):
-            train(spec, parts, resume=True, saving=Saving(stop=after(1)))
+        with pytest.raises(TrainingInterrupted):
+            train(spec, parts, resume=True, checkpointing=CheckpointPolicy(stop=after(1)))
     train(spec, parts, resume=True)
     assert parts.model_file.read_bytes() == whole.model_file.read_bytes()
     assert parts.best_file.read_bytes() == whole.best_file.read_bytes()
@@ -81,7 +82,7 @@ def test_without_gamma_a_run_is_the_baseline_to_the_bit(schedule: str, rates: li
         }
     )
     train_set = data.load("digits").take(32)
-    run, plain = Run.begin(spec, train_set), Run.begin(spec, train_set)
+    run, plain = TrainingState.begin(spec, train_set), TrainingState.begin(spec, train_set)
     model = plain.model.train()
     run.wrapped.train()
     descending = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4, fused=True)
@@ -127,7 +128,7 @@ def test_the_network_computes_in_the_runs_precision_in_attack_and_descent_and_lo
     precision: str, dtype: torch.dtype, recipe: dict[str, Any], passes: int
 ) -> None:
     spec = train_spec({**FIELDS, "precision": precision, "recipe": recipe})
-    run, seen = Run.begin(spec, data.load("digits").take(16)), list[torch.dtype]()
+    run, seen = TrainingState.begin(spec, data.load("digits").take(16)), list[torch.dtype]()
     layers = [part for part in run.model.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
     for layer in layers:
         layer.register_forward_hook(lambda _layer, _given, out: seen.append(out.dtype))

@@ -8,36 +8,36 @@ import torch
 
 from ctrobust import data
 from ctrobust.errors import RunError
+from ctrobust.models.tensor_files import read_tensors, write_tensors
 from ctrobust.specs import TrainSpec, spec_hash, train_spec
-from ctrobust.store import read_tensors, write_tensors
-from ctrobust.training import Run, checkpoint
+from ctrobust.training import TrainingState, checkpoint
 
 FIELDS: dict[str, Any] = {"method": "mdl", "limit": 96, "batch_size": 24, "epochs": 2, "lr": 0.1, "model": {"width": 8}}
 SPEC = train_spec(FIELDS)
 BATCHES = torch.split(torch.arange(96), 24)
 
 
-def begin(spec: TrainSpec = SPEC) -> Run:
-    return Run.begin(spec, data.load("digits", "train").take(spec.limit))
+def begin(spec: TrainSpec = SPEC) -> TrainingState:
+    return TrainingState.begin(spec, data.load("digits", "train").take(spec.limit))
 
 
-def advance(run: Run, first: int, last: int) -> Run:
+def advance(run: TrainingState, first: int, last: int) -> TrainingState:
     run.model.train()
     for batch in range(first, last):
         run.batch(BATCHES[batch])
     return run
 
 
-def save(run: Run, path: Path, name: str | None = None) -> Path:
-    checkpoint.save(path, name or spec_hash(run.spec), run.progress, run.model, run.optimizer, run.recipe)
+def save(run: TrainingState, path: Path, name: str | None = None) -> Path:
+    checkpoint.save_checkpoint(path, name or spec_hash(run.spec), run.progress, run.model, run.optimizer, run.recipe)
     return path
 
 
-def restore(path: Path, run: Run) -> checkpoint.Progress:
-    return checkpoint.restore(path, spec_hash(run.spec), run.model, run.optimizer, run.recipe)
+def restore(path: Path, run: TrainingState) -> checkpoint.TrainingProgress:
+    return checkpoint.load_checkpoint(path, spec_hash(run.spec), run.model, run.optimizer, run.recipe)
 
 
-def same_weights(one: Run, two: Run) -> bool:
+def same_weights(one: TrainingState, two: TrainingState) -> bool:
     first, second = one.model.state_dict(), two.model.state_dict()
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
@@ -69,7 +69,7 @@ def test_the_momentum_is_part_of_the_state(tmp_path: Path) -> None:
 
 def test_progress_is_restored_to_the_bit(tmp_path: Path) -> None:
     run = begin()
-    run.progress = checkpoint.Progress(epoch=1, batch=3, step=7, loss_sum=0.1 + 0.2, seconds=[1.25, 1 / 3])
+    run.progress = checkpoint.TrainingProgress(epoch=1, batch=3, step=7, loss_sum=0.1 + 0.2, seconds=[1.25, 1 / 3])
     assert restore(save(run, tmp_path / "c"), begin()) == run.progress
 
 

@@ -16,10 +16,11 @@ from lightning_fabric import Fabric
 
 from ctrobust import data
 from ctrobust.errors import InputError, RunError
+from ctrobust.models.tensor_files import read_tensors
 from ctrobust.specs import train_spec
-from ctrobust.store import RunDirectory, read_tensors
-from ctrobust.training import Devices, Run, train
-from ctrobust.training.devices import FabricRanks, launch
+from ctrobust.store import RunDirectory
+from ctrobust.training import Devices, TrainingState, train
+from ctrobust.training.devices import FabricProcesses, launch
 from tests.training.runs import STOPPING, metrics, until_stopped
 
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
@@ -202,7 +203,7 @@ def test_only_a_lost_connection_is_the_death_of_another_process() -> None:
 def test_a_last_batch_that_cannot_be_shared_is_refused() -> None:
     spec = train_spec({"limit": 33, "batch_size": 16, "world_size": 2})
     with pytest.raises(InputError, match="the last batch has 1 examples for 2 processes"):
-        Run.begin(spec, data.load("digits").take(33), Fabric(accelerator="cpu", devices=1))
+        TrainingState.begin(spec, data.load("digits").take(33), Fabric(accelerator="cpu", devices=1))
 
 
 def test_processes_that_do_not_divide_among_nodes_are_refused() -> None:
@@ -211,10 +212,10 @@ def test_processes_that_do_not_divide_among_nodes_are_refused() -> None:
 
 
 def test_alone_nothing_is_exchanged() -> None:
-    ranks, values = FabricRanks(Fabric(accelerator="cpu", devices=1)), torch.arange(3)
-    assert ranks.gather(values) is values
-    assert ranks.sum(values) is values
-    assert ranks.first
+    processes, values = FabricProcesses(Fabric(accelerator="cpu", devices=1)), torch.arange(3)
+    assert processes.gather(values) is values
+    assert processes.sum(values) is values
+    assert processes.first
 
 
 def test_bf16_trains_with_losses_in_float32(tmp_path: Path) -> None:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from ctrobust.models.tensor_files import read_tensors
 from ctrobust.specs import train_spec
-from ctrobust.store import RunDirectory, read_tensors
-from ctrobust.training import Interrupted, Saving, train
+from ctrobust.store import RunDirectory
+from ctrobust.training import CheckpointPolicy, TrainingInterrupted, train
 from tests.training.runs import STOPPING, after, metrics, until_stopped
 
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
@@ -50,8 +51,8 @@ def started(
     run: RunDirectory, *more: str, seconds: int = 0, before: Callable[[], None] | None = None, **stopping: str
 ) -> Iterator[subprocess.Popen[str]]:
     """The command on this run with a checkpoint at each step; whatever happens, it does not outlive the test."""
-    saving = ["--checkpoint-seconds", str(seconds), "--out", str(run.path)]
-    command = [*(STOPPING if stopping else (COMMAND,)), "train", *OPTIONS, "--threads", "1", *saving, *more]
+    checkpointing = ["--checkpoint-seconds", str(seconds), "--out", str(run.path)]
+    command = [*(STOPPING if stopping else (COMMAND,)), "train", *OPTIONS, "--threads", "1", *checkpointing, *more]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **stopping}
     if before is not None:  # where the command can hardly write, neither could its coverage
         environment = {name: value for name, value in environment.items() if not name.startswith("COV")}
@@ -139,8 +140,8 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
     run: RunDirectory, expected: RunDirectory, steps: int
 ) -> None:
     if steps:
-        with pytest.raises(Interrupted):
-            train(SPEC, run, saving=Saving(stop=after(steps)))
+        with pytest.raises(TrainingInterrupted):
+            train(SPEC, run, checkpointing=CheckpointPolicy(stop=after(steps)))
     before = run.checkpoint_file.read_bytes() if steps else None
     assert before is None or len(before) > 100_000
     with started(run, "--resume", before=small_files) as process:

@@ -13,12 +13,13 @@ import torch
 from ctrobust import data, draws
 from ctrobust.errors import DataError, InputError, RunError
 from ctrobust.evaluation import evaluate
-from ctrobust.models import build
+from ctrobust.models import build, load
+from ctrobust.models.tensor_files import read_tensors
 from ctrobust.regularizers import Regularizer
 from ctrobust.specs import METHODS, TrainSpec, spec_hash, train_spec
-from ctrobust.store import RunDirectory, read_tensors
-from ctrobust.training import Interrupted, Run, Saving, load, train
-from ctrobust.training.checkpoint import restore
+from ctrobust.store import RunDirectory
+from ctrobust.training import CheckpointPolicy, TrainingInterrupted, TrainingState, train
+from ctrobust.training.checkpoint import load_checkpoint
 from tests.training.runs import after, metrics
 
 # 3 batches an epoch, the last a smaller one
@@ -72,8 +73,8 @@ def test_stopped_and_resumed_it_ends_with_the_same_bits_and_metrics(
     step = 0
     for batches in stops:
         step += batches
-        with pytest.raises(Interrupted, match=f"stopped at step {step}; the state is saved in"):
-            train(SPEC, run, resume=True, saving=Saving(stop=after(batches)))
+        with pytest.raises(TrainingInterrupted, match=f"stopped at step {step}; the state is saved in"):
+            train(SPEC, run, resume=True, checkpointing=CheckpointPolicy(stop=after(batches)))
         assert not run.model_file.exists()
         assert not run.record_file.exists()
     record = train(SPEC, run, resume=True)
@@ -89,15 +90,15 @@ def test_every_method_resumes_to_the_same_bits(tmp_path: Path, method: str) -> N
     whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
     train(spec, whole)
     for _ in range(6):  # at each step, ends of epochs among them
-        with pytest.raises(Interrupted):
-            train(spec, parts, resume=True, saving=Saving(stop=after(1)))
+        with pytest.raises(TrainingInterrupted):
+            train(spec, parts, resume=True, checkpointing=CheckpointPolicy(stop=after(1)))
     train(spec, parts, resume=True)
     assert parts.model_file.read_bytes() == whole.model_file.read_bytes()
     assert [line["loss"] for line in parts.read_metrics()] == [line["loss"] for line in whole.read_metrics()]
 
 
 def test_how_often_it_is_saved_makes_no_difference(finished: RunDirectory, run: RunDirectory) -> None:
-    train(SPEC, run, saving=Saving(seconds=0.0))
+    train(SPEC, run, checkpointing=CheckpointPolicy(seconds=0.0))
     assert run.model_file.read_bytes() == finished.model_file.read_bytes()
     assert metrics(run) == metrics(finished)
 
@@ -113,8 +114,8 @@ def test_a_run_killed_before_its_record_writes_it_when_resumed(finished: RunDire
 
 
 def test_metrics_ahead_of_the_checkpoint_are_made_again(finished: RunDirectory, run: RunDirectory) -> None:
-    with pytest.raises(Interrupted):
-        train(SPEC, run, saving=Saving(stop=after(2)))
+    with pytest.raises(TrainingInterrupted):
+        train(SPEC, run, checkpointing=CheckpointPolicy(stop=after(2)))
     run.add_metrics({"epoch": 1, "loss": -1.0})
     with run.metrics_file.open("a") as file:
         file.write('{"epoch": 2, "lo')
@@ -144,8 +145,8 @@ def test_another_run_is_refused(finished: RunDirectory, resume: bool) -> None:
 def test_a_checkpoint_of_another_run_is_refused(run: RunDirectory, tmp_path: Path) -> None:
     other = RunDirectory(tmp_path / "other")
     for seed, place in ((0, run), (1, other)):
-        with pytest.raises(Interrupted):
-            train(SPEC.model_copy(update={"seed": seed}), place, saving=Saving(stop=after(1)))
+        with pytest.raises(TrainingInterrupted):
+            train(SPEC.model_copy(update={"seed": seed}), place, checkpointing=CheckpointPolicy(stop=after(1)))
     run.checkpoint_file.write_bytes(other.checkpoint_file.read_bytes())
     with pytest.raises(RunError, match="belongs to a run of spec"):
         train(SPEC, run, resume=True)
@@ -169,7 +170,7 @@ def test_a_loss_that_runs_away_ends_the_run_and_is_never_saved(run: RunDirectory
     spec = train_spec({**FIELDS, "lr": 1e6, "epochs": 5})
     for resume in (False, True):
         with pytest.raises(RunError, match=r"the loss is (nan|inf) at step \d+: training diverged; a smaller lr"):
-            train(spec, run, resume=resume, saving=Saving(seconds=0.0))
+            train(spec, run, resume=resume, checkpointing=CheckpointPolicy(seconds=0.0))
         tensors, note = read_tensors(run.checkpoint_file)
         assert all(tensor.isfinite().all() for tensor in tensors.values())
         assert note["progress"]["loss_sum"] < float("inf")
@@ -217,8 +218,8 @@ def test_data_that_changed_under_a_run_are_refused_and_brought_back_go_on(run: R
     images, labels = digits.images.numpy(), digits.labels.numpy()
     spec = train_spec({**FIELDS, "data": f"npz:{file}", "model": {"name": "mnistnet", "width": 8}})
     np.savez(file, images=images, labels=labels)
-    with pytest.raises(Interrupted):
-        train(spec, run, saving=Saving(stop=after(2)))
+    with pytest.raises(TrainingInterrupted):
+        train(spec, run, checkpointing=CheckpointPolicy(stop=after(2)))
     saved = run.checkpoint_file.read_bytes()
     np.savez(file, images=images[::-1], labels=labels[::-1])
     with pytest.raises(
@@ -233,8 +234,8 @@ def test_data_that_changed_under_a_run_are_refused_and_brought_back_go_on(run: R
 def test_published_data_are_not_exchanged_for_others_under_a_run(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(Interrupted):
-        train(SPEC, run, saving=Saving(stop=after(2)))
+    with pytest.raises(TrainingInterrupted):
+        train(SPEC, run, checkpointing=CheckpointPolicy(stop=after(2)))
     published = data.load
 
     def other(*args: Any) -> data.Dataset:
@@ -296,8 +297,8 @@ def test_the_metrics_follow_the_schedule(finished: RunDirectory) -> None:
 
 def test_the_loaded_network_is_the_trained_one(finished: RunDirectory) -> None:
     train_set, test_set = data.load("digits", "train").take(80), data.load("digits", "test")
-    state = Run.begin(SPEC, train_set)
-    restore(finished.checkpoint_file, spec_hash(SPEC), state.model, state.optimizer, state.recipe)
+    state = TrainingState.begin(SPEC, train_set)
+    load_checkpoint(finished.checkpoint_file, spec_hash(SPEC), state.model, state.optimizer, state.recipe)
     x = data.to_float(test_set.images)
     for path in (finished.path, finished.model_file):
         model = load(path)
@@ -307,8 +308,8 @@ def test_the_loaded_network_is_the_trained_one(finished: RunDirectory) -> None:
 
 
 def test_an_unfinished_run_cannot_be_loaded(run: RunDirectory) -> None:
-    with pytest.raises(Interrupted):
-        train(SPEC, run, saving=Saving(stop=after(1)))
+    with pytest.raises(TrainingInterrupted):
+        train(SPEC, run, checkpointing=CheckpointPolicy(stop=after(1)))
     with pytest.raises(RunError, match="is not finished: ctrobust train --resume --out "):
         load(run.path)
 
@@ -329,24 +330,24 @@ class Recorder:
 
 
 def test_the_watcher_is_told(run: RunDirectory) -> None:
-    watcher = Recorder()
-    train(SPEC, run, watcher=watcher)
-    assert watcher.epochs == run.read_metrics()
-    assert {(3, 6, 0), (6, 6, 1)} <= set(watcher.steps)
-    assert watcher.steps == sorted(watcher.steps)
+    callback = Recorder()
+    train(SPEC, run, callback=callback)
+    assert callback.epochs == run.read_metrics()
+    assert {(3, 6, 0), (6, 6, 1)} <= set(callback.steps)
+    assert callback.steps == sorted(callback.steps)
 
 
 def test_the_order_of_the_data_changes_every_epoch_and_visits_all(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    batch = Run.batch
+    batch = TrainingState.batch
 
-    def noting(self: Run, index: torch.Tensor) -> torch.Tensor:
+    def noting(self: TrainingState, index: torch.Tensor) -> torch.Tensor:
         seen.extend(index.tolist())
         return batch(self, index)
 
-    monkeypatch.setattr(Run, "batch", noting)
+    monkeypatch.setattr(TrainingState, "batch", noting)
     train(SPEC, run)
     assert sorted(seen[:80]) == sorted(seen[80:]) == list(range(80))
     assert seen[:80] != seen[80:]
@@ -374,13 +375,13 @@ def test_every_batch_finds_the_network_in_training_mode_also_after_it_was_measur
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     modes: list[set[bool]] = []
-    batch = Run.batch
+    batch = TrainingState.batch
 
-    def noting(self: Run, index: torch.Tensor) -> torch.Tensor:
+    def noting(self: TrainingState, index: torch.Tensor) -> torch.Tensor:
         modes.append({part.training for part in self.model.modules()})
         return batch(self, index)
 
-    monkeypatch.setattr(Run, "batch", noting)
+    monkeypatch.setattr(TrainingState, "batch", noting)
     train(train_spec({**FIELDS, **more}), run)
     assert modes == [{True}] * 6
 
@@ -390,7 +391,9 @@ def test_regularizers_are_told_the_seed_the_step_the_examples_and_how_far_the_ru
     recipe: dict[str, Any], replays: int
 ) -> None:
     model = {"width": 8, "noise": "dropout", "maps": "dropblock"}
-    state = Run.begin(train_spec({**FIELDS, "seed": 7, "model": model, "recipe": recipe}), data.load("digits").take(80))
+    state = TrainingState.begin(
+        train_spec({**FIELDS, "seed": 7, "model": model, "recipe": recipe}), data.load("digits").take(80)
+    )
     state.wrapped.train()
     parts = [part for part in state.model.modules() if isinstance(part, Regularizer)]
     assert len(parts) == 2
@@ -406,7 +409,7 @@ def test_regularizers_are_told_the_seed_the_step_the_examples_and_how_far_the_ru
 
 def test_the_first_weights_are_those_of_the_seed() -> None:
     train_set = data.load("digits").take(80)
-    state = Run.begin(SPEC.model_copy(update={"seed": 7}), train_set)
+    state = TrainingState.begin(SPEC.model_copy(update={"seed": 7}), train_set)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(7)
         expected = build("mnistnet", 10, 1, 8)

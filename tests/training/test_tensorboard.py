@@ -7,14 +7,14 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory
 from ctrobust.training import train, with_tensorboard
-from ctrobust.training.loop import Silent
+from ctrobust.training.loop import NoCallback
 
 
 def test_scalars_of_each_epoch(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
-    watcher = with_tensorboard(Silent(), tmp_path / "events")
+    callback = with_tensorboard(NoCallback(), tmp_path / "events")
     assert not (tmp_path / "events").exists()  # the run may be refused yet
-    train(train_spec({"limit": 64, "epochs": 2, "model": {"width": 8}}), run, watcher=watcher)
+    train(train_spec({"limit": 64, "epochs": 2, "model": {"width": 8}}), run, callback=callback)
     events = EventAccumulator(str(tmp_path / "events"))
     events.Reload()
     found = [(event.step, event.value) for event in events.Scalars("loss")]

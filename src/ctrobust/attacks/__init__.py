@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping
 
 from ctrobust.attacks.apgd import APGD
+from ctrobust.attacks.attack_losses import ATTACK_LOSSES
+from ctrobust.attacks.attack_text import Value, parse_attack
 from ctrobust.attacks.autoattack import AutoAttack
 from ctrobust.attacks.cw import CW
 from ctrobust.attacks.fab import FAB
 from ctrobust.attacks.fgsm import FGSM
-from ctrobust.attacks.grammar import Value, parse_attack
+from ctrobust.attacks.fused import fuse
 from ctrobust.attacks.mifgsm import MIFGSM
-from ctrobust.attacks.objectives import OBJECTIVES
-from ctrobust.attacks.parts import Attack
 from ctrobust.attacks.pgd import PGD
-from ctrobust.attacks.prepared import prepare
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.square import Square
+from ctrobust.attacks.stages import Attack
 
 ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
     "fgsm": (FGSM, {}),
@@ -41,16 +41,13 @@ ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
 REVISION = 0
 """To be raised by one when an attack gives other outcomes than before: stored ones are then made again."""
 
-LOSSES: tuple[str, ...] = tuple(OBJECTIVES)
-"""Names of the losses that attacks ascend."""
-
 __all__ = [
     "APGD",
     "ATTACKS",
+    "ATTACK_LOSSES",
     "CW",
     "FAB",
     "FGSM",
-    "LOSSES",
     "MIFGSM",
     "PGD",
     "REVISION",
@@ -58,8 +55,8 @@ __all__ = [
     "AttackResult",
     "AutoAttack",
     "Square",
+    "fuse",
     "parse",
-    "prepare",
 ]
 
 

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_loss, check_share
-from ctrobust.attacks.climb import Climb
-from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.objectives import Loss, least_classes, objective
-from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.apgd_state import APGDState
+from ctrobust.attacks.attack_losses import Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_state import AttackState
+from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
 from ctrobust.attacks.projections import NORMS, Norm, steepest
-from ctrobust.attacks.randomness import sphere_start
+from ctrobust.attacks.random_starts import sphere_start
 from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.victim import Victim
+from ctrobust.attacks.stages import Stage, run_attack
 from ctrobust.errors import InputError
 
 MOMENTUM = 0.75
@@ -94,14 +94,14 @@ class APGD:
             raise InputError(f"targets is a whole number of at least 0, got {self.targets}")
         if self.targets and self.targeted:
             raise InputError(f"targets={self.targets} chooses wrong classes; with targeted y already are the classes")
-        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted, towards=self.targets > 0))
+        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted, toward_target=self.targets > 0))
 
     def __str__(self) -> str:
         return format_attack(self, "apgd")
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, judge=len(self.parts()) > 1).x_adv
+        return run_attack(self, model, x, y, keys, verify_last=len(self.stages()) > 1).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
@@ -109,40 +109,40 @@ class APGD:
         """The attacked images with outcomes and counts."""
         return run_attack(self, model, x, y, keys, clean_logits)
 
-    def parts(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """All target classes of a restart, then the next restart."""
         ranks = range(1, self.targets + 1) if self.targets else (0,)
-        return tuple(Part(self, restart, rank) for restart in range(self.restarts) for rank in ranks)
+        return tuple(Stage(self, restart, rank) for restart in range(self.restarts) for rank in ranks)
 
     def least_classes(self) -> int:
         """Those that the loss needs."""
-        return least_classes(self.loss, towards=self.targets > 0)
+        return least_classes(self.loss, toward_target=self.targets > 0)
 
-    def once(self, victim: Victim, part: Part) -> None:
+    def run_stage(self, state: AttackState, stage: Stage) -> None:
         """All steps from one start."""
-        victim.drop_misclassified()
-        index = victim.standing()
+        state.drop_misclassified()
+        index = state.active()
         if not len(index):
             return
-        ascended, x, checks = objective(self.loss), victim.x[index], checkpoints(self.steps)
-        stream = draws.stream(self.seed, "apgd", part.restart, part.target)
-        adv = sphere_start(x, victim.keys[index], stream, self.eps, self.norm)
-        climb = Climb.begin(index, x, adv, 2 * self.eps)
-        targets = victim.target(torch.arange(len(victim.x), device=x.device), part.target) if part.target else None
+        ascended, x, checks = resolve_loss(self.loss), state.x[index], checkpoints(self.steps)
+        stream = draws.stream(self.seed, "apgd", stage.restart, stage.target)
+        adv = sphere_start(x, state.keys[index], stream, self.eps, self.norm)
+        apgd_state = APGDState.begin(index, x, adv, 2 * self.eps)
+        targets = state.target(torch.arange(len(state.x), device=x.device), stage.target) if stage.target else None
 
         for step in range(self.steps + 1):
             if step:
-                climb.step(MOMENTUM if step > 1 else 1.0, self.eps, self.norm)
-            target = None if targets is None else targets[climb.index]
-            at, index = climb.adv, climb.index
-            stands, gradient, loss = victim.gradient_of_standing(at, index, ascended, target=target, eot=self.eot)
+                apgd_state.step(MOMENTUM if step > 1 else 1.0, self.eps, self.norm)
+            target = None if targets is None else targets[apgd_state.index]
+            at, index = apgd_state.adv, apgd_state.index
+            active, gradient, loss = state.gradient_of_active(at, index, ascended, target=target, eot=self.eot)
             if len(loss) < len(index):
-                victim.note(index[~stands], at[~stands], fooled=True)
-                climb.keep(stands)
+                state.record(index[~active], at[~active], fooled=True)
+                apgd_state.keep(active)
                 if not len(loss):
                     return
-            climb.arrive(steepest(gradient, self.norm), loss)
+            apgd_state.arrive(steepest(gradient, self.norm), loss)
             if step in checks:
-                climb.check(enough=self.rho * checks[step])
-            victim.notebook.tell(step / self.steps)
-        victim.note(climb.index, climb.best, fooled=False)
+                apgd_state.check(enough=self.rho * checks[step])
+            state.resume_state.report_progress(step / self.steps)
+        state.record(apgd_state.index, apgd_state.best, fooled=False)

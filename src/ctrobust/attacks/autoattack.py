@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from ctrobust.attacks.apgd import APGD
-from ctrobust.attacks.checks import check_choice, check_count, check_eps
+from ctrobust.attacks.attack_text import format_attack
 from ctrobust.attacks.fab import FAB
-from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.parts import Attack, Part, run_attack
+from ctrobust.attacks.field_checks import check_choice, check_count, check_eps
 from ctrobust.attacks.projections import NORMS, Norm
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.square import Square
+from ctrobust.attacks.stages import Attack, Stage, run_attack
 
 Version = Literal["standard", "plus", "rand"]
 
@@ -83,6 +83,8 @@ class AutoAttack:
                 ce, dlr = (APGD(eps, norm=norm, loss=loss, eot=20, seed=seed) for loss in ("ce", "dlr"))
                 return ce, dlr
 
-    def parts(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """Every restart and target of every attack."""
-        return tuple(dataclasses.replace(part, optional=True) for attack in self.attacks() for part in attack.parts())
+        return tuple(
+            dataclasses.replace(stage, optional=True) for attack in self.attacks() for stage in attack.stages()
+        )

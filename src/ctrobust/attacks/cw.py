@@ -6,17 +6,17 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks.checks import check_choice, check_count, check_eps
+from ctrobust.attacks.attack_losses import resolve_loss
+from ctrobust.attacks.attack_state import AttackState
+from ctrobust.attacks.attack_text import format_attack
 from ctrobust.attacks.cw_l2 import Searches
 from ctrobust.attacks.cw_linf import Penalties
-from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.objectives import objective
-from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.field_checks import check_choice, check_count, check_eps
 from ctrobust.attacks.pgd import PGD
 from ctrobust.attacks.projections import NORMS, Norm, distance, project
 from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.stages import Stage, run_attack
 from ctrobust.attacks.tanh_descent import Descent
-from ctrobust.attacks.victim import Victim
 from ctrobust.errors import InputError
 
 Form = Literal["tanh", "pgd"]
@@ -33,7 +33,7 @@ STEPS: dict[tuple[Norm, Form], int] = {
 class Weights(Protocol):
     """How an example's margin and perturbation are weighed, and when otherwise."""
 
-    def keep(self, stands: Tensor) -> None:
+    def keep(self, active: Tensor) -> None:
         """Drop the others."""
         ...
 
@@ -105,7 +105,7 @@ class CW:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, judge=False).x_adv
+        return run_attack(self, model, x, y, keys, verify_last=False).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
@@ -113,72 +113,72 @@ class CW:
         """The attacked images with outcomes and counts."""
         return run_attack(self, model, x, y, keys, clean_logits)
 
-    def parts(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """Only itself."""
-        return (Part(self),)
+        return (Stage(self),)
 
     def least_classes(self) -> int:
         """The margin is of two."""
         return 2
 
-    def once(self, victim: Victim, part: Part) -> None:
+    def run_stage(self, state: AttackState, stage: Stage) -> None:
         """All rounds or searches, or PGD's steps."""
         if self.form == "pgd":
             pgd = PGD(
                 self.eps, self.steps, loss="margin", norm=self.norm, targeted=self.targeted, seed=self.seed
             )  # fmt: skip
-            pgd.once(victim, part)
+            pgd.run_stage(state, stage)
             return
-        victim.drop_misclassified()
-        index = victim.standing()
+        state.drop_misclassified()
+        index = state.active()
         if len(index):
-            x = victim.x[index]
+            x = state.x[index]
             weights: Weights = Penalties.begin(x) if self.norm == "linf" else Searches.begin(x, self.searches)
-            self._judge(victim, self._descend(victim, index, x, weights))
+            self._verify(state, self._descend(state, index, x, weights))
 
-    def _descend(self, victim: Victim, index: Tensor, x: Tensor, weights: Weights) -> Tensor:
+    def _descend(self, state: AttackState, index: Tensor, x: Tensor, weights: Weights) -> Tensor:
         """Every round of every example, each at its own pace; the positions of who withstood."""
         withstood, rows = [], (-1, *[1] * (x.dim() - 1))
-        margin, descent = objective("margin"), Descent.begin(x)
+        margin, descent = resolve_loss("margin"), Descent.begin(x)
         adv = descent.images()
-        gradient, lead, _ = victim.gradient(adv, index, margin)
+        gradient, lead, _ = state.gradient(adv, index, margin)
         at_start, nearest = (gradient, lead), x.new_full((len(x),), torch.inf)
         while len(index):
             gradient = gradient * (lead <= self.confidence).view(rows)
             descent.step(adv, weights.gradient(gradient, adv - x), self.lr)
             adv = descent.images()
-            gradient, lead, logits = victim.gradient(adv, index, margin)
-            far, fooled = distance(adv, x, self.norm), victim.wrong(logits, index)
+            gradient, lead, logits = state.gradient(adv, index, margin)
+            far, fooled = distance(adv, x, self.norm), state.wrong(logits, index)
             sure = fooled & (lead >= self.confidence)
             done = sure & (far <= self.eps)
             nearer = fooled & (far < nearest) | done
             if nearer.any():
                 nearest = torch.where(nearer, far, nearest)
-                victim.note(index[nearer], adv[nearer], far[nearer] <= self.eps)
+                state.record(index[nearer], adv[nearer], far[nearer] <= self.eps)
             ended = weights.ended(descent.count, self.steps, sure, far, (self.confidence - lead).clamp_(min=0.0))
             out = weights.turn(ended) & ~done
             if out.any():
                 never = out & (nearest == torch.inf)
-                victim.note(index[never], adv[never], fooled=False)
+                state.record(index[never], adv[never], fooled=False)
                 withstood.append(index[out])
             if ended.any():
                 descent.restart(ended)
                 adv[ended] = descent.images()[ended]
                 gradient[ended], lead[ended] = at_start[0][ended], at_start[1][ended]
             if (leaves := out | done).any():
-                stands = ~leaves
-                descent.keep(stands)
-                weights.keep(stands)
+                active = ~leaves
+                descent.keep(active)
+                weights.keep(active)
                 index, x, adv, gradient, lead, nearest = (
-                    tensor[stands] for tensor in (index, x, adv, gradient, lead, nearest)
+                    tensor[active] for tensor in (index, x, adv, gradient, lead, nearest)
                 )
-                at_start = (at_start[0][stands], at_start[1][stands])
+                at_start = (at_start[0][active], at_start[1][active])
         return torch.cat(withstood) if withstood else index
 
-    def _judge(self, victim: Victim, index: Tensor) -> None:
+    def _verify(self, state: AttackState, index: Tensor) -> None:
         """Project what was last found of these on the ball, and see whether it fools there."""
-        index = index[~victim.fooled[index]]
+        index = index[~state.fooled[index]]
         if not len(index):
             return
-        adv = project(victim.found[index], victim.x[index], self.eps, self.norm)
-        victim.note(index, adv, victim.wrong(victim.forward(adv, index), index) if victim.judge else False)
+        adv = project(state.found[index], state.x[index], self.eps, self.norm)
+        state.record(index, adv, state.wrong(state.forward(adv, index), index) if state.verify_last else False)

@@ -40,10 +40,10 @@ class Searches:
         left, infinity = torch.full_like(ones, searches, dtype=torch.int64), torch.inf * ones
         return cls(FIRST_C * ones, 0 * ones, infinity, left, torch.zeros_like(left, dtype=torch.bool), infinity)
 
-    def keep(self, stands: Tensor) -> None:
+    def keep(self, active: Tensor) -> None:
         """Drop the others."""
         for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name)[stands])
+            setattr(self, field.name, getattr(self, field.name)[active])
 
     def gradient(self, margin: Tensor, offset: Tensor) -> Tensor:
         """What is descended, with respect to the images, from the gradient of the margin that is still wanted."""
@@ -53,9 +53,9 @@ class Searches:
         """(n,) whose search is over, given how far the image is from x, whether it fools and what margin is missing."""
         self.fooled = self.fooled | fooled
         looked = count % max(steps // 10, 1) == 0
-        objective = far.square() + self.c * missing
-        stalled = looked & (objective > PROGRESS * self.before)
-        self.before = torch.where(looked, objective, self.before)
+        attack_loss = far.square() + self.c * missing
+        stalled = looked & (attack_loss > PROGRESS * self.before)
+        self.before = torch.where(looked, attack_loss, self.before)
         return stalled | (count >= steps)
 
     def turn(self, ended: Tensor) -> Tensor:

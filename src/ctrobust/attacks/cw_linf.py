@@ -37,10 +37,10 @@ class Penalties:
         ones = x.new_ones(len(x))
         return cls(FIRST_C * ones, ones, torch.inf * ones, torch.zeros_like(ones, dtype=torch.bool))
 
-    def keep(self, stands: Tensor) -> None:
+    def keep(self, active: Tensor) -> None:
         """Drop the others."""
         for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name)[stands])
+            setattr(self, field.name, getattr(self, field.name)[active])
 
     def gradient(self, margin: Tensor, offset: Tensor) -> Tensor:
         """What is descended, with respect to the images, from the gradient of the margin that is still wanted."""

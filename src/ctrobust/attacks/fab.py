@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_share
-from ctrobust.attacks.grammar import format_attack
+from ctrobust.attacks.attack_losses import resolve_loss
+from ctrobust.attacks.attack_state import AttackState
+from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_share
 from ctrobust.attacks.hyperplanes import off, shortest
-from ctrobust.attacks.objectives import objective
-from ctrobust.attacks.parts import Part, run_attack
 from ctrobust.attacks.projections import NORMS, Norm, distance, least, project
-from ctrobust.attacks.randomness import sphere_start
+from ctrobust.attacks.random_starts import sphere_start
 from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.victim import Victim
+from ctrobust.attacks.stages import Stage, run_attack
 from ctrobust.errors import InputError
 
 LEAST = 1e-8
@@ -88,7 +88,7 @@ class FAB:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, judge=len(self.parts()) > 1).x_adv
+        return run_attack(self, model, x, y, keys, verify_last=len(self.stages()) > 1).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
@@ -96,55 +96,55 @@ class FAB:
         """The attacked images with outcomes and counts."""
         return run_attack(self, model, x, y, keys, clean_logits)
 
-    def parts(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """All target classes of a restart, then the next restart."""
         ranks = range(1, self.targets + 1) if self.targets else (0,)
-        return tuple(Part(self, restart, rank) for restart in range(self.restarts) for rank in ranks)
+        return tuple(Stage(self, restart, rank) for restart in range(self.restarts) for rank in ranks)
 
     def least_classes(self) -> int:
         """Any boundary will do."""
         return 2
 
-    def once(self, victim: Victim, part: Part) -> None:
+    def run_stage(self, state: AttackState, stage: Stage) -> None:
         """All steps from one start."""
-        victim.drop_misclassified()
-        index = victim.standing()
+        state.drop_misclassified()
+        index = state.active()
         if not len(index):
             return
-        adv = tried = x = victim.x[index]
-        if part.restart:
-            stream = draws.stream(self.seed, "fab", part.restart, part.target)
-            adv = sphere_start(x, victim.keys[index], stream, self.eps / 2, self.norm)
-        target = victim.target(index, part.target) if part.target else None
+        adv = tried = x = state.x[index]
+        if stage.restart:
+            stream = draws.stream(self.seed, "fab", stage.restart, stage.target)
+            adv = sphere_start(x, state.keys[index], stream, self.eps / 2, self.norm)
+        target = state.target(index, stage.target) if stage.target else None
 
         for step in range(self.steps):
-            value, gradient = self._boundary(victim, adv, index, target)
+            value, gradient = self._boundary(state, adv, index, target)
             adv = tried = self._step(x, adv, value, gradient)
-            lost = victim.wrong(victim.forward(tried, index), index)
+            lost = state.wrong(state.forward(tried, index), index)
             if lost.any():
                 won = lost & (distance(tried, x, self.norm) <= self.eps)
                 if won.any():
-                    victim.note(index[won], tried[won], fooled=True)
-                    stands = ~won
-                    index, x, tried, lost = index[stands], x[stands], tried[stands], lost[stands]
-                    target = None if target is None else target[stands]
+                    state.record(index[won], tried[won], fooled=True)
+                    active = ~won
+                    index, x, tried, lost = index[active], x[active], tried[active], lost[active]
+                    target = None if target is None else target[active]
                     if not len(index):
                         return
                 left = torch.where(lost, self.beta, x.new_ones(())).view(-1, *[1] * (x.dim() - 1))
                 adv = x.lerp(tried, left)
-            victim.notebook.tell((step + 1) / self.steps)
+            state.resume_state.report_progress((step + 1) / self.steps)
 
         last = project(tried, x, self.eps, self.norm)
-        victim.note(index, last, victim.wrong(victim.forward(last, index), index) if victim.judge else False)
+        state.record(index, last, state.wrong(state.forward(last, index), index) if state.verify_last else False)
 
-    def _boundary(self, victim: Victim, at: Tensor, index: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _boundary(self, state: AttackState, at: Tensor, index: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor]:
         """By how much a wrong logit is above the right one, (n,), and the gradient: the target's, or the nearest's."""
         if target is not None:
-            gradient, value, _ = victim.gradient(at, index, objective("margin"), target=target)
+            gradient, value, _ = state.gradient(at, index, resolve_loss("margin"), target=target)
             return value, gradient
         nearest = at.new_full((len(at),), torch.inf)
         value, gradient = torch.zeros_like(nearest), torch.zeros_like(at)
-        for other_value, other_gradient in victim.boundaries(at, index):
+        for other_value, other_gradient in state.boundaries(at, index):
             way = off(other_gradient.flatten(1), other_value, self.norm)
             nearer = way < nearest
             nearest, value = torch.where(nearer, way, nearest), torch.where(nearer, other_value, value)

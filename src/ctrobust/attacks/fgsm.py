@@ -6,15 +6,15 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks.ascent import Success, ascend
-from ctrobust.attacks.checks import check_choice, check_eps, check_loss
-from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.objectives import Loss, least_classes, objective
-from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.attack_losses import Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_state import AttackState
+from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.field_checks import check_choice, check_eps, check_loss
+from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, steepest
-from ctrobust.attacks.randomness import beside
+from ctrobust.attacks.random_starts import beside
 from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.victim import Victim
+from ctrobust.attacks.stages import Stage, run_attack
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class FGSM:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, judge=False).x_adv
+        return run_attack(self, model, x, y, keys, verify_last=False).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
@@ -66,17 +66,17 @@ class FGSM:
         """The attacked images with outcomes and counts."""
         return run_attack(self, model, x, y, keys, clean_logits)
 
-    def parts(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """Only itself."""
-        return (Part(self),)
+        return (Stage(self),)
 
     def least_classes(self) -> int:
         """Those that the loss needs."""
         return least_classes(self.loss)
 
-    def once(self, victim: Victim, part: Part) -> None:  # noqa: ARG002 - there is one
+    def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
         """The one step."""
-        ascended = objective(self.loss)
+        ascended = resolve_loss(self.loss)
         stream = draws.stream(self.seed, "fgsm")
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
@@ -85,8 +85,8 @@ class FGSM:
         def step(_: Tensor, x: Tensor, __: Tensor, gradient: Tensor) -> Tensor:
             return x.add(steepest(gradient, self.norm), alpha=self.eps).clamp_(0.0, 1.0)
 
-        ascend(
-            victim, ascended,
+        run_gradient_loop(
+            state, ascended,
             start=start if ascended.flat_at_clean else None, step=step, steps=1,
-            success=self.success, judge=victim.judge,
+            success=self.success, verify_last=state.verify_last,
         )  # fmt: skip

@@ -6,15 +6,15 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks.ascent import Success, ascend
-from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_loss, check_share
-from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.objectives import Loss, least_classes, objective
-from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.attack_losses import Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_state import AttackState
+from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
+from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, project, steepest
-from ctrobust.attacks.randomness import beside
+from ctrobust.attacks.random_starts import beside
 from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.victim import Victim
+from ctrobust.attacks.stages import Stage, run_attack
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class MIFGSM:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, judge=False).x_adv
+        return run_attack(self, model, x, y, keys, verify_last=False).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
@@ -75,19 +75,19 @@ class MIFGSM:
         """The attacked images with outcomes and counts."""
         return run_attack(self, model, x, y, keys, clean_logits)
 
-    def parts(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """Only itself."""
-        return (Part(self),)
+        return (Stage(self),)
 
     def least_classes(self) -> int:
         """Those that the loss needs."""
         return least_classes(self.loss)
 
-    def once(self, victim: Victim, part: Part) -> None:  # noqa: ARG002 - there is one
+    def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
         """All steps."""
         size = self.eps / 4 if self.step_size is None else self.step_size
-        ascended, stream = objective(self.loss), draws.stream(self.seed, "mifgsm")
-        accumulated = torch.zeros_like(victim.x)
+        ascended, stream = resolve_loss(self.loss), draws.stream(self.seed, "mifgsm")
+        accumulated = torch.zeros_like(state.x)
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
             return beside(x, keys, stream, self.eps, self.norm)
@@ -98,8 +98,8 @@ class MIFGSM:
             accumulated[index] = gradient.add_(accumulated[index], alpha=self.momentum)
             return project(adv.add(steepest(gradient, self.norm), alpha=size), x, self.eps, self.norm)
 
-        ascend(
-            victim, ascended,
+        run_gradient_loop(
+            state, ascended,
             start=start if ascended.flat_at_clean else None, step=step, steps=self.steps,
-            success=self.success, eot=self.eot, judge=victim.judge,
+            success=self.success, eot=self.eot, verify_last=state.verify_last,
         )  # fmt: skip

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks.ascent import Success, ascend
-from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_loss
-from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.objectives import Loss, least_classes, objective
-from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.attack_losses import Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_state import AttackState
+from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss
+from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, project, steepest
-from ctrobust.attacks.randomness import ball_start, beside
+from ctrobust.attacks.random_starts import ball_start, beside
 from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.victim import Victim
+from ctrobust.attacks.stages import Stage, run_attack
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class PGD:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, judge=self.restarts > 1).x_adv
+        return run_attack(self, model, x, y, keys, verify_last=self.restarts > 1).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
@@ -79,19 +79,19 @@ class PGD:
         """The attacked images with outcomes and counts."""
         return run_attack(self, model, x, y, keys, clean_logits)
 
-    def parts(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """One for each restart."""
-        return tuple(Part(self, restart) for restart in range(self.restarts))
+        return tuple(Stage(self, restart) for restart in range(self.restarts))
 
     def least_classes(self) -> int:
         """Those that the loss needs."""
         return least_classes(self.loss)
 
-    def once(self, victim: Victim, part: Part) -> None:
+    def run_stage(self, state: AttackState, stage: Stage) -> None:
         """All steps from one start."""
         size = self.eps / 4 if self.step_size is None else self.step_size
-        restart = (part.restart,) if part.restart else ()
-        stream, ascended = draws.stream(self.seed, "pgd", *restart), objective(self.loss)
+        restart = (stage.restart,) if stage.restart else ()
+        stream, ascended = draws.stream(self.seed, "pgd", *restart), resolve_loss(self.loss)
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
             if not self.random_start:
@@ -101,8 +101,8 @@ class PGD:
         def step(_: Tensor, x: Tensor, adv: Tensor, gradient: Tensor) -> Tensor:
             return project(adv.add(steepest(gradient, self.norm), alpha=size), x, self.eps, self.norm)
 
-        ascend(
-            victim, ascended,
+        run_gradient_loop(
+            state, ascended,
             start=start if self.random_start or ascended.flat_at_clean else None, step=step, steps=self.steps,
-            success=self.success, eot=self.eot, judge=victim.judge,
+            success=self.success, eot=self.eot, verify_last=state.verify_last,
         )  # fmt: skip

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks.checks import check_choice, check_count, check_eps, check_loss, check_share
-from ctrobust.attacks.grammar import format_attack
-from ctrobust.attacks.objectives import Loss, Objective, least_classes, objective
-from ctrobust.attacks.parts import Part, run_attack
+from ctrobust.attacks.attack_losses import AttackLoss, Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_state import AttackState
+from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
 from ctrobust.attacks.projections import NORMS, Norm
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.square_moves import MOVES
-from ctrobust.attacks.victim import Victim
+from ctrobust.attacks.stages import Stage, run_attack
 from ctrobust.errors import InputError
 
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
@@ -85,7 +85,7 @@ class Square:
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """The attacked images, (N, C, H, W)."""
-        return run_attack(self, model, x, y, keys, judge=self.restarts > 1).x_adv
+        return run_attack(self, model, x, y, keys, verify_last=self.restarts > 1).x_adv
 
     def run(
         self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
@@ -93,9 +93,9 @@ class Square:
         """The attacked images with outcomes and counts."""
         return run_attack(self, model, x, y, keys, clean_logits)
 
-    def parts(self) -> tuple[Part, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """One for each restart."""
-        return tuple(Part(self, restart) for restart in range(self.restarts))
+        return tuple(Stage(self, restart) for restart in range(self.restarts))
 
     def least_classes(self) -> int:
         """Those that the loss needs."""
@@ -111,57 +111,57 @@ class Square:
         side = max(round(math.sqrt(self.share(query) * height * width)), MOVES[self.norm].least)
         return min(side, height, width)
 
-    def once(self, victim: Victim, part: Part) -> None:
+    def run_stage(self, state: AttackState, stage: Stage) -> None:
         """All queries from one start."""
-        if victim.x.dim() != 4:
-            raise InputError(f"Square needs images of shape (N, C, H, W), got {tuple(victim.x.shape)}")
-        victim.drop_misclassified()
-        stream, moves = draws.stream(self.seed, "square", part.restart), MOVES[self.norm]
-        kept = _take_up(victim, stream)
-        index = victim.standing()
+        if state.x.dim() != 4:
+            raise InputError(f"Square needs images of shape (N, C, H, W), got {tuple(state.x.shape)}")
+        state.drop_misclassified()
+        stream, moves = draws.stream(self.seed, "square", stage.restart), MOVES[self.norm]
+        kept = _take_up(state, stream)
+        index = state.active()
         if not len(index):
             return
-        ascended, frame = objective(self.loss), moves.frame(victim.x[index], self.eps)
+        ascended, frame = resolve_loss(self.loss), moves.frame(state.x[index], self.eps)
         if kept is None:
-            begin, adv = 0, moves.start(frame, victim.keys[index], draws.stream(stream, "start"), self.eps)
-            search = _Search(stream, ascended, index, frame, adv, victim.x.new_full((len(index),), -torch.inf))
-            self._try(victim, search, adv)
+            begin, adv = 0, moves.start(frame, state.keys[index], draws.stream(stream, "start"), self.eps)
+            search = _Search(stream, ascended, index, frame, adv, state.x.new_full((len(index),), -torch.inf))
+            self._try(state, search, adv)
         else:
-            begin, adv = int(kept["query"]), victim.found[index]
+            begin, adv = int(kept["query"]), state.found[index]
             search = _Search(stream, ascended, index, frame, adv, kept["value"][index])
 
         while begin < self.queries and len(search.index):
             end = min(begin + AHEAD, self.queries)
-            self._try_many(victim, search, begin, end)
-            victim.notebook.write(functools.partial(_page, victim, search, end))
-            victim.notebook.tell(end / self.queries)
+            self._try_many(state, search, begin, end)
+            state.resume_state.write(functools.partial(_page, state, search, end))
+            state.resume_state.report_progress(end / self.queries)
             begin = end
-        victim.note(search.index, search.adv, fooled=False)
+        state.record(search.index, search.adv, fooled=False)
 
-    def _try_many(self, victim: Victim, search: "_Search", begin: int, end: int) -> None:
+    def _try_many(self, state: AttackState, search: "_Search", begin: int, end: int) -> None:
         """Queries whose draws are made together."""
-        moves, shape = MOVES[self.norm], victim.x.shape[1:]
+        moves, shape = MOVES[self.norm], state.x.shape[1:]
         sides = [self.side(query, *shape[1:]) for query in range(begin, end)]
-        search.plan = moves.plan(victim.keys[search.index], draws.stream(search.stream, begin), sides, shape)
+        search.plan = moves.plan(state.keys[search.index], draws.stream(search.stream, begin), sides, shape)
         for k, side in enumerate(sides):
             if not len(search.index):
                 return
             move = [drawn[k] for drawn in search.plan]
-            self._try(victim, search, moves.candidate(search.frame, search.adv, move, side, self.eps))
+            self._try(state, search, moves.candidate(search.frame, search.adv, move, side, self.eps))
 
-    def _try(self, victim: Victim, search: "_Search", candidate: Tensor) -> None:
+    def _try(self, state: AttackState, search: "_Search", candidate: Tensor) -> None:
         """One query: who is fooled leaves, of the others those who rose move on."""
-        logits = victim.forward(candidate, search.index)
-        lost = victim.wrong(logits, search.index)
+        logits = state.forward(candidate, search.index)
+        lost = state.wrong(logits, search.index)
         if lost.any():
-            victim.note(search.index[lost], candidate[lost], fooled=True)
-            stands = ~lost
-            search.keep(stands)
-            candidate, logits = candidate[stands], logits[stands]
+            state.record(search.index[lost], candidate[lost], fooled=True)
+            active = ~lost
+            search.keep(active)
+            candidate, logits = candidate[active], logits[active]
             if not len(candidate):
                 return
-        clean = victim.clean[search.index] if search.ascended.needs_clean else logits
-        value = search.ascended.value(logits, victim.y[search.index], clean, None)
+        clean = state.clean[search.index] if search.ascended.needs_clean else logits
+        value = search.ascended.value(logits, state.y[search.index], clean, None)
         search.rise(candidate, -value if self.targeted else value)
 
 
@@ -180,18 +180,18 @@ class _Search:
     """
 
     stream: int
-    ascended: Objective
+    ascended: AttackLoss
     index: Tensor
     frame: tuple[Tensor, ...]
     adv: Tensor
     value: Tensor
     plan: tuple[Tensor, ...] = ()
 
-    def keep(self, stands: Tensor) -> None:
+    def keep(self, active: Tensor) -> None:
         """Drop the others."""
-        self.index, self.adv, self.value = self.index[stands], self.adv[stands], self.value[stands]
-        self.frame = tuple(tensor[stands] for tensor in self.frame)
-        self.plan = tuple(drawn[:, stands] for drawn in self.plan)
+        self.index, self.adv, self.value = self.index[active], self.adv[active], self.value[active]
+        self.frame = tuple(tensor[active] for tensor in self.frame)
+        self.plan = tuple(drawn[:, active] for drawn in self.plan)
 
     def rise(self, candidate: Tensor, value: Tensor) -> None:
         """Move where the loss is higher."""
@@ -200,21 +200,21 @@ class _Search:
         self.adv = torch.where(higher.view(-1, 1, 1, 1), candidate, self.adv)
 
 
-def _page(victim: Victim, search: _Search, query: int) -> dict[str, Tensor]:
+def _page(state: AttackState, search: _Search, query: int) -> dict[str, Tensor]:
     """All that is needed to go on at this query."""
-    victim.note(search.index, search.adv, fooled=False)
-    value = search.value.new_zeros(len(victim.x)).index_copy(0, search.index, search.value)
-    counts = {"forwards": victim.forwards.clone(), "backwards": victim.backwards.clone()}
+    state.record(search.index, search.adv, fooled=False)
+    value = search.value.new_zeros(len(state.x)).index_copy(0, search.index, search.value)
+    counts = {"forwards": state.forwards.clone(), "backwards": state.backwards.clone()}
     numbers = {"stream": torch.tensor(search.stream), "query": torch.tensor(query)}
-    return {"found": victim.found.clone(), "fooled": victim.fooled.clone(), "value": value, **counts, **numbers}
+    return {"found": state.found.clone(), "fooled": state.fooled.clone(), "value": value, **counts, **numbers}
 
 
-def _take_up(victim: Victim, stream: int) -> dict[str, Tensor] | None:
+def _take_up(state: AttackState, stream: int) -> dict[str, Tensor] | None:
     """What the notebook says of this search, put back into the victim; None where nothing is written of it."""
-    page = victim.notebook.read()
+    page = state.resume_state.read()
     if page is None or int(page["stream"]) != stream:
         return None
-    page = {name: tensor.to(victim.x.device) for name, tensor in page.items()}
+    page = {name: tensor.to(state.x.device) for name, tensor in page.items()}
     for name in ("found", "fooled", "forwards", "backwards"):
-        getattr(victim, name).copy_(page[name])
+        getattr(state, name).copy_(page[name])
     return page

@@ -52,10 +52,10 @@ class Descent:
         count = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         return cls(start, start.clone(), torch.zeros_like(x), torch.zeros_like(x), count)
 
-    def keep(self, stands: Tensor) -> None:
+    def keep(self, active: Tensor) -> None:
         """Drop the others."""
         for field in dataclasses.fields(self):
-            setattr(self, field.name, getattr(self, field.name)[stands])
+            setattr(self, field.name, getattr(self, field.name)[active])
 
     def images(self) -> Tensor:
         """Those of the places."""

@@ -17,7 +17,7 @@ from ctrobust.data.catalog import Finding, Row, available, examine, is_found
 from ctrobust.data.cifar import CIFAR10, CIFAR100, load_cifar
 from ctrobust.data.dataset import Dataset
 from ctrobust.data.digits import load_digits
-from ctrobust.data.download import Progress
+from ctrobust.data.download import DownloadProgress
 from ctrobust.data.fetch import fetch
 from ctrobust.data.folder import load_folder
 from ctrobust.data.mnist import FASHION_MNIST, MNIST, load_mnist
@@ -25,8 +25,21 @@ from ctrobust.data.npz import load_npz
 from ctrobust.errors import InputError
 
 __all__ = [
-    "DATASETS", "KINDS", "SPLITS", "Dataset", "Finding", "Progress", "Row", "augment", "available", "check",
-    "epoch_batches", "fetch", "gather", "load", "to_float",
+    "DATASETS",
+    "KINDS",
+    "SPLITS",
+    "Dataset",
+    "DownloadProgress",
+    "Finding",
+    "Row",
+    "augment",
+    "available",
+    "check",
+    "epoch_batches",
+    "fetch",
+    "gather",
+    "load",
+    "to_float",
 ]  # fmt: skip
 
 SPLITS = ("train", "test")
@@ -49,7 +62,7 @@ def load(
     root: Path | str | None = None,
     *,
     download: bool = False,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> Dataset:
     """Loads one split of a data set into memory. The network is used only where `download` asks for it.
 

@@ -9,12 +9,12 @@ from typing import Literal
 import numpy as np
 
 from ctrobust.data import mnist
-from ctrobust.data.address import parse_address
 from ctrobust.data.cifar import CIFAR10, CIFAR100
 from ctrobust.data.dataset import Dataset
 from ctrobust.data.folder import damaged
 from ctrobust.data.listing import list_pictures
 from ctrobust.data.locate import find_files, search_roots
+from ctrobust.data.locator import parse_locator
 from ctrobust.data.sources import SOURCES
 from ctrobust.errors import DataError
 
@@ -120,7 +120,7 @@ def examine(name: str, load: Callable[[str], Dataset]) -> list[Finding]:
 
 def _examine_folder(name: str) -> list[Finding]:
     try:
-        listing = list_pictures(parse_address(name, ["size"]).path)
+        listing = list_pictures(parse_locator(name, ["size"]).path)
         findings = [Finding("error", text) for text in damaged(name)]
     except DataError as error:
         return [Finding("error", str(error))]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ctrobust.data.dataset import Dataset
 from ctrobust.data.locate import find_files
-from ctrobust.data.opening import open_regular
+from ctrobust.data.regular_file import open_regular_file
 from ctrobust.errors import DataError
 
 SIDE = 32
@@ -147,7 +147,7 @@ def read_cifar(
 
 
 def _count(path: Path, record: int) -> int:
-    with open_regular(path, "a CIFAR file") as file:
+    with open_regular_file(path, "a CIFAR file") as file:
         size = file.seek(0, 2)
     if size == 0:
         raise DataError(f"{path} is empty; expected records of {record} bytes")
@@ -159,7 +159,7 @@ def _count(path: Path, record: int) -> int:
 
 def _fill(images: NDArray[np.uint8], labels: NDArray[np.uint8], path: Path, limits: tuple[int, ...]) -> str:
     record, digest = len(limits) + PIXELS, hashlib.sha256()
-    with open_regular(path, "a CIFAR file") as file:
+    with open_regular_file(path, "a CIFAR file") as file:
         for first in range(0, len(labels), _CHUNK):
             part = slice(first, first + _CHUNK)
             block = file.read(record * len(labels[part]))
@@ -183,7 +183,7 @@ def _fill(images: NDArray[np.uint8], labels: NDArray[np.uint8], path: Path, limi
 def _check_class_names(published: Cifar, path: Path) -> None:
     if not path.is_file():
         return
-    with open_regular(path, "class names") as file:
+    with open_regular_file(path, "class names") as file:
         found = file.read(1 << 16).decode("utf-8", "replace").split()
     for number, (name, expected) in enumerate(zip(found, published.classes, strict=False)):
         if name != expected:

@@ -16,7 +16,7 @@ from ctrobust._version import __version__
 from ctrobust.data.sources import Remote
 from ctrobust.errors import DataError
 
-Progress = Callable[[int, int | None], None]
+DownloadProgress = Callable[[int, int | None], None]
 """Told how many bytes have come, and of how many."""
 
 TIMEOUT = 30.0  # seconds without any byte
@@ -24,7 +24,7 @@ PATIENCE, SLOWEST = 60.0, 1024  # after so many seconds, fewer bytes a second th
 _CHUNK = 1 << 16
 
 
-def download(remote: Remote, target: Path, progress: Progress | None = None) -> None:
+def download(remote: Remote, target: Path, progress: DownloadProgress | None = None) -> None:
     """Downloads a file beside its target, checks it, and renames it; what was there before stays if anything fails.
 
     The server is not trusted: at most the expected size is read, at a pace that has a lower limit.
@@ -72,7 +72,7 @@ class _RefusedError(Exception):
     """What came, if anything came, is not what was expected."""
 
 
-def _receive(url: str, remote: Remote, file: IO[bytes], progress: Progress | None) -> None:
+def _receive(url: str, remote: Remote, file: IO[bytes], progress: DownloadProgress | None) -> None:
     digest, received, began = hashlib.sha256(), 0, time.monotonic()
     with closing(_stream(url, remote.size)) as chunks:
         for chunk in chunks:

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from ctrobust.data.download import Progress, download
+from ctrobust.data.download import DownloadProgress, download
 from ctrobust.data.locate import download_root
-from ctrobust.data.opening import open_regular
+from ctrobust.data.regular_file import open_regular_file
 from ctrobust.data.sources import SOURCES, Remote, Source
 from ctrobust.data.unpack import unpack
 from ctrobust.errors import DataError, InputError
 
 
-def fetch(name: str, root: Path | str | None = None, progress: Progress | None = None) -> Path:
+def fetch(name: str, root: Path | str | None = None, progress: DownloadProgress | None = None) -> Path:
     """Downloads what is missing of a data set, with size and checksum verified; every file appears whole or not at all.
 
     Files that are already there are kept as they are: `check` tells whether they are the published ones. An archive
@@ -48,7 +48,7 @@ def fetch(name: str, root: Path | str | None = None, progress: Progress | None =
     return folder
 
 
-def _fetch_files(source: Source, folder: Path, progress: Progress | None) -> None:
+def _fetch_files(source: Source, folder: Path, progress: DownloadProgress | None) -> None:
     missing = [
         remote
         for remote in source.files
@@ -60,7 +60,7 @@ def _fetch_files(source: Source, folder: Path, progress: Progress | None) -> Non
         done += remote.size
 
 
-def _fetch_archive(source: Source, folder: Path, progress: Progress | None) -> None:
+def _fetch_archive(source: Source, folder: Path, progress: DownloadProgress | None) -> None:
     if all((folder / name).exists() for name in source.members):
         return
     (remote,) = source.files
@@ -78,14 +78,14 @@ def _fetch_archive(source: Source, folder: Path, progress: Progress | None) -> N
 
 
 def _verify(path: Path, remote: Remote) -> None:
-    with open_regular(path, "an archive") as file:
+    with open_regular_file(path, "an archive") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != remote.sha256:
         expected = f"expected {remote.size:,} bytes with {remote.sha256}; remove it to download it"
         raise DataError(f"{path}: {path.stat().st_size:,} bytes with the SHA-256 {digest}, {expected}")
 
 
-def _shifted(progress: Progress | None, done: int, total: int) -> Progress | None:
+def _shifted(progress: DownloadProgress | None, done: int, total: int) -> DownloadProgress | None:
     if progress is None:
         return None
     return lambda received, _size: progress(done + received, total)

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ctrobust.data.address import parse_address
 from ctrobust.data.dataset import Dataset
 from ctrobust.data.listing import Listing, Picture, list_pictures
+from ctrobust.data.locator import parse_locator
+from ctrobust.data.normalization import mean_std
 from ctrobust.data.pictures import Failure, decode, each, inspect
-from ctrobust.data.statistics import mean_std
 from ctrobust.errors import DataError, InputError
 
 DEFAULT_SIZE = 32
@@ -57,9 +57,9 @@ def load_folder(name: str, split: str) -> Dataset:
         DataError: there are no class folders, a class is empty, pictures are damaged (the message names them), the
             split is empty, or the pictures would take more than 16 GiB.
     """
-    address = parse_address(name, ["size"])
-    size = _parse_size(name, address.options.get("size"))
-    listing = list_pictures(address.path)
+    locator = parse_locator(name, ["size"])
+    size = _parse_size(name, locator.options.get("size"))
+    listing = list_pictures(locator.path)
     chosen = listing.train if split == "train" else listing.test
     if not chosen:
         total = len(listing.train) + len(listing.test)
@@ -80,8 +80,8 @@ def load_folder(name: str, split: str) -> Dataset:
 
 def damaged(name: str) -> list[str]:
     """Every picture of `folder:PATH` that cannot be read, with the reason."""
-    address = parse_address(name, ["size"])
-    listing = list_pictures(address.path)
+    locator = parse_locator(name, ["size"])
+    listing = list_pictures(locator.path)
     pictures = listing.train + listing.test
     results = each(partial(decode, height=8, width=8, channels=3), [picture.path for picture in pictures])
     return [

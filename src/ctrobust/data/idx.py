@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ctrobust.data.opening import open_regular
+from ctrobust.data.regular_file import open_regular_file
 from ctrobust.errors import DataError
 
 _UINT8 = 0x08
@@ -39,7 +39,7 @@ def read_idx(path: Path | str, at_most: tuple[int, ...] | None = None) -> NDArra
         DataError: the file cannot be read or is anything but a complete IDX file of unsigned bytes.
     """
     path = Path(path)
-    with open_regular(path, "an IDX file") as file:
+    with open_regular_file(path, "an IDX file") as file:
         if path.suffix != ".gz":
             return _parse(file, path, at_most)
         start = file.read(2)

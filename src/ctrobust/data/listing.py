@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ctrobust.data.holdout import held_out
 from ctrobust.data.pictures import SUFFIXES
-from ctrobust.data.split import held_out
 from ctrobust.errors import DataError
 
 _HELD_OUT = ("test", "validation", "val")

@@ -22,7 +22,7 @@ from typing import IO, Any, BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ctrobust.data.opening import open_regular
+from ctrobust.data.regular_file import open_regular_file
 from ctrobust.errors import DataError
 
 _MAGIC = b"\x93NUMPY"
@@ -105,7 +105,7 @@ def open_npz(path: Path, limit: int) -> Iterator[Archive]:
     Raises:
         DataError: it cannot be read, is damaged, or holds anything but arrays of integers and strings.
     """
-    with open_regular(path, "an .npz file") as file:
+    with open_regular_file(path, "an .npz file") as file:
         try:
             with zipfile.ZipFile(cast("IO[bytes]", _Bounded(file, path))) as zipped:
                 yield Archive(path, zipped, limit)

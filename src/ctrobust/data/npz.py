@@ -18,11 +18,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ctrobust.data.address import parse_address
 from ctrobust.data.dataset import Dataset
+from ctrobust.data.holdout import held_out
+from ctrobust.data.locator import parse_locator
+from ctrobust.data.normalization import mean_std
 from ctrobust.data.npy import Archive, Array, open_npz
-from ctrobust.data.split import held_out
-from ctrobust.data.statistics import mean_std
 from ctrobust.errors import DataError
 
 MOST_BYTES = 16 << 30
@@ -46,7 +46,7 @@ def load_npz(name: str, split: str, limit: int = MOST_BYTES) -> Dataset:
         InputError: the name holds no path.
         DataError: the file is missing, damaged, or holds other arrays than those described above.
     """
-    path = parse_address(name).path
+    path = parse_locator(name).path
     with open_npz(path, limit) as archive:
         whole = _check_names(path, archive.arrays)
         parts = ("",) if whole else ("_train", "_test")

@@ -1,11 +1,5 @@
-"""Evaluation: model x data x attack -> per-example outcomes, and what they say."""
+"""Evaluation: a model, data and an attack give the outcome of every example."""
 
-from ctrobust.evaluation.measure import evaluate, evaluate_each
-from ctrobust.evaluation.outcomes import Evaluation
-from ctrobust.evaluation.statistics import Interval, McNemar, mcnemar, wilson
-from ctrobust.evaluation.threshold import ThresholdStatistics, attacked_rank, threshold_statistics
+from ctrobust.evaluation.evaluator import evaluate, evaluate_each
 
-__all__ = [
-    "Evaluation", "Interval", "McNemar", "ThresholdStatistics", "attacked_rank", "evaluate", "evaluate_each", "mcnemar",
-    "threshold_statistics", "wilson",
-]  # fmt: skip
+__all__ = ["evaluate", "evaluate_each"]

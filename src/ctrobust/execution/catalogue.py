@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 
 from ctrobust import attacks, data, losses, models, recipes, regularizers, specs
-from ctrobust.attacks.grammar import format_number
+from ctrobust.attacks.attack_text import format_number
 
 
 def _line(thing: object) -> str:
@@ -33,7 +33,7 @@ def _field(field: "dataclasses.Field[object]") -> str:
 def _losses() -> dict[str, str]:
     """By the names that options take, with what each is for."""
     natural = {**losses.LOSSES, "online-label-smoothing": losses.online_label_smoothing}
-    ascended = {name: natural.get(name) or getattr(losses, name) for name in attacks.LOSSES}
+    ascended = {name: natural.get(name) or getattr(losses, name) for name in attacks.ATTACK_LOSSES}
     uses = {"natural training": natural, "adversarial training": ("sce", "skl", "std"), "attacks": ascended}
     return {
         name: f"{_line(loss)} For {', '.join(use for use, names in uses.items() if name in names)}."
@@ -45,7 +45,7 @@ def _recipes() -> dict[str, str]:
     """With the fields of their specs, and the defaults of those."""
     rows = {}
     for name, kind in recipes.RECIPES.items():
-        fields = {key: field.default for key, field in specs.RECIPES[name].model_fields.items() if key != "name"}
+        fields = {key: field.default for key, field in specs.RECIPE_SPECS[name].model_fields.items() if key != "name"}
         told = ", ".join(key if value is None else f"{key}={_value(value)}" for key, value in fields.items())
         rows[name] = f"{_line(kind)} Fields: {told}."
     return rows

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from ctrobust import data as datasets
-from ctrobust.evaluation.measure import Watch
-from ctrobust.execution.evaluating import Attacked, evaluate_stored, expand
+from ctrobust.evaluation.evaluator import ProgressCallback
+from ctrobust.execution.stored_evaluation import StoredEvaluation, evaluate_stored, expand
 from ctrobust.specs import TrainSpec, train_spec
 from ctrobust.store import RunDirectory
-from ctrobust.training import Saving, Watcher, train
+from ctrobust.training import CheckpointPolicy, TrainingCallback, train
 
 EPS = 0.1
 ATTACKS = ("fgsm", "pgd", "s-pgd")
-FEW = 100
+APGD_LIMIT = 100
 """APGD, which takes five times as long, attacks only so many."""
 
-METHODS: dict[str, dict[str, Any]] = {
+DEMO_METHODS: dict[str, dict[str, Any]] = {
     "dropout": {"method": "dropout"},
     "mdl": {"method": "mdl"},
     "fast-at": {"lr": 0.01, "recipe": {"name": "fast", "eps": EPS}},
@@ -40,17 +40,19 @@ class DemoRun:
 
 def demo_spec(method: str) -> TrainSpec:
     """Ten epochs of scikit-learn's digits."""
-    return train_spec({**METHODS[method], "data": "digits", "epochs": 10})
+    return train_spec({**DEMO_METHODS[method], "data": "digits", "epochs": 10})
 
 
-def train_demo(out: Path, method: str, watcher: Watcher, saving: Saving) -> DemoRun:
+def train_demo(out: Path, method: str, callback: TrainingCallback, checkpointing: CheckpointPolicy) -> DemoRun:
     """Train one network, or take it up where an interrupted demonstration left it."""
     run = RunDirectory(out / method)
-    return DemoRun(method, run.path, train(demo_spec(method), run, resume=True, watcher=watcher, saving=saving))
+    return DemoRun(
+        method, run.path, train(demo_spec(method), run, resume=True, callback=callback, checkpointing=checkpointing)
+    )
 
 
-def attack_demo(run: DemoRun, watch: Watch) -> Iterator[Attacked]:
+def attack_demo(run: DemoRun, progress: ProgressCallback) -> Iterator[StoredEvaluation]:
     """Attack one network with each attack, the last on a few images."""
     test = datasets.load("digits", "test")
-    yield from evaluate_stored(run.path, test, expand(ATTACKS, [str(EPS)]), watch=watch)
-    yield from evaluate_stored(run.path, test, expand(["apgd"], [str(EPS)]), limit=FEW, watch=watch)
+    yield from evaluate_stored(run.path, test, expand(ATTACKS, [str(EPS)]), progress=progress)
+    yield from evaluate_stored(run.path, test, expand(["apgd"], [str(EPS)]), limit=APGD_LIMIT, progress=progress)

@@ -6,11 +6,12 @@ from torch import nn
 
 from ctrobust.errors import InputError
 from ctrobust.models.classifier import Classifier, Normalize
+from ctrobust.models.head_split import split
 from ctrobust.models.mnistnet import mnistnet
 from ctrobust.models.resnet import resnet18, resnet50
 from ctrobust.models.slots import Slots
-from ctrobust.models.split import split
 from ctrobust.models.vgg import vgg16
+from ctrobust.models.weights import WeightsFile, build_from_spec, load, save_weights, weights_path
 from ctrobust.regularizers import HEAD_NOISE, Disout, DropBlock
 
 MODELS: dict[str, Callable[[int, int, int, Slots], tuple[nn.Module, nn.Sequential]]] = {
@@ -27,7 +28,10 @@ MAPS: dict[str, Slots] = {
 }
 """What is random inside the body in training."""
 
-__all__ = ["MAPS", "MODELS", "Classifier", "Normalize", "build", "split"]
+__all__ = [
+    "MAPS", "MODELS", "Classifier", "Normalize", "WeightsFile", "build", "build_from_spec", "load", "save_weights",
+    "split", "weights_path",
+]  # fmt: skip
 
 
 def build(

@@ -1,14 +1,14 @@
 """How a batch becomes losses to descend."""
 
-from ctrobust.recipes.contract import Attacked, Network, Recipe
+from ctrobust.recipes.collapse import collapse_attack, collapsed, one_step_attack, validation_attack
 from ctrobust.recipes.fast import Fast
 from ctrobust.recipes.free import Free
+from ctrobust.recipes.interface import AttackableModel, Network, Recipe
 from ctrobust.recipes.madry import Madry
 from ctrobust.recipes.natural import Natural
 from ctrobust.recipes.online_smoothing import OnlineSmoothing
-from ctrobust.recipes.ranks import Alone, Ranks
+from ctrobust.recipes.processes import Processes, SingleProcess
 from ctrobust.recipes.trades import Trades
-from ctrobust.recipes.watching import collapsed, one_step_attack, validation_attack, watch_attack
 
 RECIPES: dict[str, type[Natural] | type[Fast] | type[Free] | type[Madry] | type[Trades]] = {
     "natural": Natural,
@@ -19,6 +19,20 @@ RECIPES: dict[str, type[Natural] | type[Fast] | type[Free] | type[Madry] | type[
 }
 
 __all__ = [
-    "RECIPES", "Alone", "Attacked", "Fast", "Free", "Madry", "Natural", "Network", "OnlineSmoothing", "Ranks", "Recipe",
-    "Trades", "collapsed", "one_step_attack", "validation_attack", "watch_attack",
+    "RECIPES",
+    "AttackableModel",
+    "Fast",
+    "Free",
+    "Madry",
+    "Natural",
+    "Network",
+    "OnlineSmoothing",
+    "Processes",
+    "Recipe",
+    "SingleProcess",
+    "Trades",
+    "collapse_attack",
+    "collapsed",
+    "one_step_attack",
+    "validation_attack",
 ]  # fmt: skip

@@ -5,10 +5,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from ctrobust.attacks.guards import check_batch
-from ctrobust.recipes.contract import Attacked, Network
-from ctrobust.recipes.objectives import GammaIn, check_attack, label_objectives
-from ctrobust.recipes.signed_steps import Starts, ascend, under_attack
+from ctrobust.attacks.model_checks import check_batch
+from ctrobust.recipes.interface import AttackableModel, Network
+from ctrobust.recipes.recipe_losses import GammaIn, check_attack, label_losses
+from ctrobust.recipes.signed_steps import Starts, take_signed_steps, under_attack
 
 
 class Fast:
@@ -27,7 +27,7 @@ class Fast:
         gamma_in: GammaIn = "both",
         loss: Literal["sce", "std"] = "sce",
         seed: int = 0,
-        inner: Attacked | None = None,
+        inner: AttackableModel | None = None,
     ) -> None:
         """Fast-AT.
 
@@ -42,15 +42,15 @@ class Fast:
         """
         check_attack(eps, step_size)
         self.eps, self.step_size = eps, 1.25 * eps if step_size is None else step_size
-        self.attack, self.descent = label_objectives(loss, gamma, gamma_in)
+        self.attack, self.descent = label_losses(loss, gamma, gamma_in)
         self.starts, self.inner = Starts(seed), inner
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the attacked batch once."""
         keys = check_batch(x, y, keys)
-        inner: Attacked = model if self.inner is None else self.inner
+        inner: AttackableModel = model if self.inner is None else self.inner
         with under_attack(inner):
-            adv = ascend(
+            adv = take_signed_steps(
                 inner, x, self.starts.uniform(x, keys, self.eps), lambda logits: self.attack(logits, y),
                 eps=self.eps, step_size=self.step_size, steps=1,
             )  # fmt: skip

@@ -6,12 +6,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ctrobust.attacks.checks import check_count
-from ctrobust.attacks.guards import check_batch
+from ctrobust.attacks.field_checks import check_count
+from ctrobust.attacks.model_checks import check_batch
 from ctrobust.errors import InputError
-from ctrobust.recipes.contract import Network
-from ctrobust.recipes.objectives import GammaIn, check_attack, label_objectives, look_at
-from ctrobust.recipes.ranks import Alone, Ranks
+from ctrobust.recipes.interface import Network
+from ctrobust.recipes.processes import Processes, SingleProcess
+from ctrobust.recipes.recipe_losses import GammaIn, check_attack, label_losses, warn_of_softmax
 
 
 class Free:
@@ -31,7 +31,7 @@ class Free:
         gamma: float = 0.0,
         gamma_in: GammaIn = "both",
         loss: Literal["sce", "std"] = "sce",
-        ranks: Ranks | None = None,
+        processes: Processes | None = None,
     ) -> None:
         """Free-AT.
 
@@ -43,13 +43,13 @@ class Free:
             gamma_in: "both", or only the "attack" or the "descent" has gamma: then a replay makes a second backward
                 pass.
             loss: "sce", or "std" for STD alone in attack and descent.
-            ranks: the processes that the batch is spread over, each with every so-manieth position.
+            processes: the processes that the batch is spread over, each with every so-manieth position.
         """
         check_attack(eps, step_size)
         check_count(replays, "replays")
         self.eps, self.replays, self.step_size = eps, replays, eps if step_size is None else step_size
-        self.attack, self.descent = label_objectives(loss, gamma, gamma_in)
-        self.ranks = ranks or Alone()
+        self.attack, self.descent = label_losses(loss, gamma, gamma_in)
+        self.processes = processes or SingleProcess()
         self.delta: Tensor | None = None
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
@@ -59,7 +59,7 @@ class Free:
         for _ in range(self.replays):
             at = delta.detach().requires_grad_()
             logits = model(x + at)
-            look_at(logits)
+            warn_of_softmax(logits)
             gradient = None
             if self.attack is not self.descent:
                 (gradient,) = torch.autograd.grad(self.attack(logits, y).sum(), at, retain_graph=True)
@@ -95,10 +95,10 @@ class Free:
         """The perturbation of the whole batch, in the order of its positions."""
         if self.delta is None:
             return {}
-        places = torch.arange(self.ranks.index, self.ranks.count * len(self.delta), self.ranks.count)
-        order = self.ranks.gather(places).argsort()
-        return {"delta": self.ranks.gather(self.delta.cpu())[order]}
+        places = torch.arange(self.processes.index, self.processes.count * len(self.delta), self.processes.count)
+        order = self.processes.gather(places).argsort()
+        return {"delta": self.processes.gather(self.delta.cpu())[order]}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from there."""
-        self.delta = state["delta"][self.ranks.index :: self.ranks.count].clone() if "delta" in state else None
+        self.delta = state["delta"][self.processes.index :: self.processes.count].clone() if "delta" in state else None

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from ctrobust import losses
 from ctrobust.errors import InputError
-from ctrobust.recipes.contract import Network
-from ctrobust.recipes.objectives import look_at
+from ctrobust.recipes.interface import Network
 from ctrobust.recipes.online_smoothing import OnlineSmoothing
-from ctrobust.recipes.ranks import Alone, Ranks
+from ctrobust.recipes.processes import Processes, SingleProcess
+from ctrobust.recipes.recipe_losses import warn_of_softmax
 
 
 class Natural:
@@ -23,7 +23,7 @@ class Natural:
         rho: float = 0.0,
         eta: float = 100.0,
         diversity: Literal["cosine", "pearson"] = "cosine",
-        ranks: Ranks | None = None,
+        processes: Processes | None = None,
     ) -> None:
         """Natural training.
 
@@ -33,10 +33,10 @@ class Natural:
             rho: weight of the similarity of the wrong categories; 0 is multi-sample dropout.
             eta: percentile of the whole batch, by loss, on which the similarity counts.
             diversity: "cosine" (MDL) or "pearson" (MDL-PCC).
-            ranks: the processes that the batch is spread over.
+            processes: the processes that the batch is spread over.
         """
         self.loss, self.samples, self.rho, self.eta, self.diversity = loss, samples, rho, eta, diversity
-        self.ranks = ranks or Alone()
+        self.processes = processes or SingleProcess()
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:  # noqa: ARG002
         """Yield the batch's loss once."""
@@ -48,14 +48,14 @@ class Natural:
             if not hasattr(model, "sample_logits"):
                 raise InputError(
                     f"{type(model).__name__} has no sample_logits, which draws {self.samples} sub-networks: give it "
-                    "noise with ctrobust.models.split"
+                    "noise with ctrobust.models.head_split"
                 )
             outputs = model.sample_logits(x, self.samples)
             values = losses.mdl(
                 outputs, y, rho=self.rho, eta=self.eta, diversity=self.diversity, base=self._base,
                 threshold=self._threshold(outputs, y),
             )  # fmt: skip
-        look_at(outputs[0])
+        warn_of_softmax(outputs[0])
         if isinstance(self.loss, OnlineSmoothing):
             self.loss.observe(outputs.detach().float().softmax(-1).mean(0), y)
         yield values.mean()
@@ -69,7 +69,7 @@ class Natural:
         """MDL's percentile over the whole batch, whichever process holds which part of it."""
         if self.rho == 0 or self.eta == 100:
             return None
-        return losses.mask_threshold(self.ranks.gather(losses.mask_score(outputs, y)), self.eta)
+        return losses.mask_threshold(self.processes.gather(losses.mask_score(outputs, y)), self.eta)
 
     def end_epoch(self) -> None:
         """Online label smoothing makes new soft labels."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ctrobust.recipes.ranks import Alone, Ranks
+from ctrobust.recipes.processes import Processes, SingleProcess
 
 
 class OnlineSmoothing:
@@ -14,8 +14,8 @@ class OnlineSmoothing:
     S starts at zero, so that the first epoch descends half of CE; a class never classified right gets a uniform row.
     """
 
-    def __init__(self, num_classes: int, ranks: Ranks | None = None) -> None:
-        self.ranks = ranks or Alone()
+    def __init__(self, num_classes: int, processes: Processes | None = None) -> None:
+        self.processes = processes or SingleProcess()
         self.soft_labels = torch.zeros(num_classes, num_classes)
         self.sums = torch.zeros(num_classes, num_classes)
         self.counts = torch.zeros(num_classes)
@@ -29,17 +29,17 @@ class OnlineSmoothing:
 
     def end_epoch(self) -> None:
         """Turn the sums of all processes into the soft labels of the next epoch."""
-        sums, counts = self.ranks.sum(self.sums), self.ranks.sum(self.counts)[:, None]
+        sums, counts = self.processes.sum(self.sums), self.processes.sum(self.counts)[:, None]
         uniform = torch.full_like(sums, 1 / len(sums))
         self.soft_labels = torch.where(counts > 0, sums / counts.clamp(min=1), uniform)
         self.sums, self.counts = torch.zeros_like(self.sums), torch.zeros_like(self.counts)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Soft labels, and each process's own sums in the epoch under way: added up they would round otherwise."""
-        sums, counts = self.ranks.gather(self.sums[None]), self.ranks.gather(self.counts[None])
+        sums, counts = self.processes.gather(self.sums[None]), self.processes.gather(self.counts[None])
         return {"soft_labels": self.soft_labels, "sums": sums, "counts": counts}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
         """Go on from there."""
         self.soft_labels = state["soft_labels"].clone()
-        self.sums, self.counts = (state[name][self.ranks.index].clone() for name in ("sums", "counts"))
+        self.sums, self.counts = (state[name][self.processes.index].clone() for name in ("sums", "counts"))

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.recipes.contract import Attacked
-from ctrobust.recipes.objectives import look_at
+from ctrobust.recipes.interface import AttackableModel
+from ctrobust.recipes.recipe_losses import warn_of_softmax
 
 
 class Starts:
@@ -54,8 +54,8 @@ def signed_step(x: Tensor, adv: Tensor, gradient: Tensor, eps: float, step_size:
     return moved.clamp_(x - eps, x + eps).clamp_(0.0, 1.0)
 
 
-def ascend(
-    model: Attacked,
+def take_signed_steps(
+    model: AttackableModel,
     x: Tensor,
     start: Tensor,
     objective: Callable[[Tensor], Tensor],
@@ -70,14 +70,14 @@ def ascend(
         at = adv.detach().requires_grad_()
         logits = model(at)
         if step == 0:
-            look_at(logits)
+            warn_of_softmax(logits)
         (gradient,) = torch.autograd.grad(objective(logits).sum(), at)
         adv = signed_step(x, adv, gradient, eps, step_size)
     return adv
 
 
 @contextlib.contextmanager
-def under_attack(model: Attacked, *, evaluating: bool = False) -> Iterator[None]:
+def under_attack(model: AttackableModel, *, evaluating: bool = False) -> Iterator[None]:
     """Parameters ask for no gradient, and with `evaluating` all is in eval mode; in the end all is as it was found."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     modes = [(part, part.training) for part in model.modules()] if evaluating else []

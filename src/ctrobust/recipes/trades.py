@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from ctrobust import losses
-from ctrobust.attacks.checks import check_count, check_weight
-from ctrobust.attacks.guards import check_batch
+from ctrobust.attacks.field_checks import check_count, check_weight
+from ctrobust.attacks.model_checks import check_batch
 from ctrobust.losses.inputs import check_choice
-from ctrobust.recipes.contract import Attacked, Network
-from ctrobust.recipes.objectives import GammaIn, check_attack, gammas
-from ctrobust.recipes.signed_steps import Starts, ascend, under_attack
+from ctrobust.recipes.interface import AttackableModel, Network
+from ctrobust.recipes.recipe_losses import GammaIn, check_attack, gammas
+from ctrobust.recipes.signed_steps import Starts, take_signed_steps, under_attack
 
 STEP = 0.007 / (8 / 255)
 """The published step in units of the published radius."""
@@ -39,7 +39,7 @@ class Trades:
         std_at: Literal["adv", "clean"] = "adv",
         loss: Literal["skl", "std"] = "skl",
         seed: int = 0,
-        inner: Attacked | None = None,
+        inner: AttackableModel | None = None,
     ) -> None:
         """TRADES.
 
@@ -70,16 +70,16 @@ class Trades:
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the batch once."""
         keys = check_batch(x, y, keys)
-        inner: Attacked = model if self.inner is None else self.inner
+        inner: AttackableModel = model if self.inner is None else self.inner
         with under_attack(inner, evaluating=True):
-            adv = ascend(
+            adv = take_signed_steps(
                 inner, x, self.starts.normal(x, keys, 0.001), self._attack(inner, x, y),
                 eps=self.eps, step_size=self.step_size, steps=self.steps,
             )  # fmt: skip
         clean_logits = model(x)
         yield self._descent(model(adv), clean_logits, y).mean()
 
-    def _attack(self, inner: Attacked, x: Tensor, y: Tensor) -> Callable[[Tensor], Tensor]:
+    def _attack(self, inner: AttackableModel, x: Tensor, y: Tensor) -> Callable[[Tensor], Tensor]:
         """What the attack ascends, of the attacked logits; the clean ones are a constant to it."""
         if self.loss == "std":
             return lambda logits: losses.std(logits, y)

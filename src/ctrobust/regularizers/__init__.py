@@ -8,7 +8,7 @@ from ctrobust.regularizers.disout import Disout
 from ctrobust.regularizers.dropblock import DropBlock
 from ctrobust.regularizers.dropconnect import DropConnect
 from ctrobust.regularizers.dropout import Dropout
-from ctrobust.regularizers.telling import Draw, HeadNoise, Regularizer, forget, tell
+from ctrobust.regularizers.step_key import Draw, HeadNoise, Regularizer, clear_step, set_step
 
 HEAD_NOISE: dict[str, type[Dropout] | type[DropConnect]] = {"dropout": Dropout, "dropconnect": DropConnect}
 
@@ -21,6 +21,6 @@ __all__ = [
     "Dropout",
     "HeadNoise",
     "Regularizer",
-    "forget",
-    "tell",
+    "clear_step",
+    "set_step",
 ]

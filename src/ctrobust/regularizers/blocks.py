@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d, pad
 
 from ctrobust import draws
-from ctrobust.regularizers.telling import Draw
+from ctrobust.regularizers.step_key import Draw
 
 
 def seed_rate(covered: float, height: int, width: int, block: int) -> float:

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ctrobust import draws
 from ctrobust.regularizers.blocks import outside_blocks
-from ctrobust.regularizers.telling import Draw, check_drop, fresh
+from ctrobust.regularizers.step_key import Draw, check_drop, fresh
 
 
 class Disout(nn.Module):

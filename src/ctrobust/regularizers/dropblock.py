@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from ctrobust.regularizers.blocks import outside_blocks
-from ctrobust.regularizers.telling import Draw, check_drop, fresh
+from ctrobust.regularizers.step_key import Draw, check_drop, fresh
 
 
 class DropBlock(nn.Module):

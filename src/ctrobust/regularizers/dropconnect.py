@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from ctrobust import draws
 from ctrobust.errors import InputError
-from ctrobust.regularizers.telling import Draw, check_drop, fresh, sample_keys
+from ctrobust.regularizers.step_key import Draw, check_drop, fresh, sample_keys
 
 
 class DropConnect(nn.Module):

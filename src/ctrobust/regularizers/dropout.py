@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.regularizers.telling import Draw, check_drop, fresh, sample_keys
+from ctrobust.regularizers.step_key import Draw, check_drop, fresh, sample_keys
 
 
 class Dropout(nn.Module):

@@ -5,23 +5,44 @@ later leaves the hashes of older runs as they were. Where a run computes (device
 """
 
 from ctrobust.specs.canonical import SCHEMA, canonical, differences, from_canonical, spec_hash
-from ctrobust.specs.recipe import RECIPES, FastSpec, FreeSpec, MadrySpec, NaturalSpec, RecipeSpec, TradesSpec
-from ctrobust.specs.run import EvaluationSpec, ModelSpec, ScheduleSpec, TrainSpec
-from ctrobust.specs.settings import (
-    ADVERSARIAL_LR,
-    CUSTOMARY,
+from ctrobust.specs.defaults import (
+    ADVERSARIAL_RATES,
+    DATA_DEFAULTS,
     METHODS,
-    customary,
+    data_defaults,
     given_only,
-    laid_over,
     merge,
+    override,
     read_toml,
     train_spec,
 )  # fmt: skip
+from ctrobust.specs.recipe import RECIPE_SPECS, FastSpec, FreeSpec, MadrySpec, NaturalSpec, RecipeSpec, TradesSpec
+from ctrobust.specs.train import EvaluationSpec, ModelSpec, ScheduleSpec, TrainSpec
 
 __all__ = [
-    "ADVERSARIAL_LR", "CUSTOMARY", "METHODS", "RECIPES", "SCHEMA", "EvaluationSpec", "FastSpec", "FreeSpec",
-    "MadrySpec", "ModelSpec", "NaturalSpec", "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "canonical",
-    "customary", "differences", "from_canonical", "given_only", "laid_over", "merge", "read_toml", "spec_hash",
+    "ADVERSARIAL_RATES",
+    "DATA_DEFAULTS",
+    "METHODS",
+    "RECIPE_SPECS",
+    "SCHEMA",
+    "EvaluationSpec",
+    "FastSpec",
+    "FreeSpec",
+    "MadrySpec",
+    "ModelSpec",
+    "NaturalSpec",
+    "RecipeSpec",
+    "ScheduleSpec",
+    "TradesSpec",
+    "TrainSpec",
+    "canonical",
+    "data_defaults",
+    "differences",
+    "from_canonical",
+    "given_only",
+    "merge",
+    "override",
+    "read_toml",
+    "spec_hash",
     "train_spec",
 ]  # fmt: skip

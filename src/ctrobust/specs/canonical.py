@@ -8,8 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ctrobust.errors import SpecError
-from ctrobust.specs.refusal import explain
-from ctrobust.specs.run import TrainSpec
+from ctrobust.specs.train import TrainSpec
+from ctrobust.specs.validation_errors import explain
 
 SCHEMA = 1
 
@@ -44,7 +44,7 @@ def differences(first: BaseModel, second: BaseModel) -> str:
     """The fields in which two specs differ, with both values.
 
     Example:
-        >>> from ctrobust.specs.run import ModelSpec
+        >>> from ctrobust.specs.train import ModelSpec
         >>> differences(TrainSpec(), TrainSpec(lr=0.1, model=ModelSpec(width=32)))
         'model.width 64 and 32, lr 0.01 and 0.1'
     """

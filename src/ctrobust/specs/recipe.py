@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from ctrobust.specs.parts import Count, Gamma, NonNegative, Part, Radius, Unsigned
+from ctrobust.specs.fields import Count, Gamma, NonNegative, Radius, SpecModel, Unsigned
 
 
-class NaturalSpec(Part):
+class NaturalSpec(SpecModel):
     """Natural training: `samples` is K; rho = 0 with K > 1 is multi-sample dropout, rho > 0 MDL."""
 
     name: Literal["natural"] = "natural"
@@ -28,7 +28,7 @@ class NaturalSpec(Part):
         return self
 
 
-class _Adversarial(Part):
+class _Adversarial(SpecModel):
     """What all adversarial recipes have; `gamma` = 0 is the published baseline. A name without default is always kept.
 
     `gamma_in` says where gamma acts; step_size None follows eps: at 8/255 it is the published one.
@@ -88,7 +88,7 @@ class TradesSpec(_Adversarial):
         return self
 
 
-RECIPES: dict[str, type[NaturalSpec | FastSpec | MadrySpec | FreeSpec | TradesSpec]] = {
+RECIPE_SPECS: dict[str, type[NaturalSpec | FastSpec | MadrySpec | FreeSpec | TradesSpec]] = {
     "natural": NaturalSpec, "fast": FastSpec, "madry": MadrySpec, "free": FreeSpec, "trades": TradesSpec,
 }  # fmt: skip
 

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ctrobust.errors import RunError
+from ctrobust.models.tensor_files import read_tensors, write_tensors
 from ctrobust.recipes import Recipe
-from ctrobust.store import read_tensors, write_tensors
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Where a run is. All randomness is keyed by these, so there is no generator to save.
 
     Attributes:
@@ -46,10 +46,10 @@ class Progress:
     data: str | None = None
 
 
-def save(
+def save_checkpoint(
     path: Path,
     spec_hash: str,
-    progress: Progress,
+    progress: TrainingProgress,
     model: nn.Module,
     optimizer: Optimizer,
     recipe: Recipe,
@@ -73,21 +73,21 @@ def save(
         write_tensors(path, tensors, {"spec": spec_hash, "progress": dataclasses.asdict(progress)})
 
 
-def restore(
+def load_checkpoint(
     path: Path,
     spec_hash: str,
     model: nn.Module,
     optimizer: Optimizer,
     recipe: Recipe,
     copies: Mapping[str, nn.Module] | None = None,
-) -> Progress:
+) -> TrainingProgress:
     """Put model, optimizer, recipe and copies into the saved state, and say where it is."""
     try:
-        tensors, note = read_tensors(path)
+        tensors, metadata = read_tensors(path)
     except RunError as error:
         raise RunError(f"{error}; remove it to begin anew") from None
-    if note.get("spec") != spec_hash:
-        raise RunError(f"{path} belongs to a run of spec {note.get('spec')}, this one is {spec_hash}")
+    if metadata.get("spec") != spec_hash:
+        raise RunError(f"{path} belongs to a run of spec {metadata.get('spec')}, this one is {spec_hash}")
     try:
         model.load_state_dict(_under(tensors, "model"))
         for copy, network in (copies or {}).items():
@@ -100,7 +100,7 @@ def restore(
             entries.setdefault(int(index), {})[key] = torch.empty_like(parameters[int(index)]).copy_(value)
         optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
         recipe.load_state_dict(_under(tensors, "recipe"))
-        return Progress(**note["progress"])
+        return TrainingProgress(**metadata["progress"])
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
         raise RunError(f"{path} is not a checkpoint of this run: {error}") from None
 

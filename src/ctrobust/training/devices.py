@@ -113,7 +113,7 @@ class Inner(nn.Module):
             return self.model.sample_logits(x, k)
 
 
-class FabricRanks:
+class FabricProcesses:
     """The processes of a run, as recipes see them."""
 
     def __init__(self, fabric: Fabric) -> None:

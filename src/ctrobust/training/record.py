@@ -5,11 +5,11 @@ from typing import Any
 from ctrobust.data import Dataset
 from ctrobust.evaluation import evaluate
 from ctrobust.specs import spec_hash
-from ctrobust.training.measuring import converged
-from ctrobust.training.run import Run
+from ctrobust.training.epoch_metrics import converged
+from ctrobust.training.training_state import TrainingState
 
 
-def make_record(state: Run, test_set: Dataset) -> dict[str, Any]:
+def make_record(state: TrainingState, test_set: Dataset) -> dict[str, Any]:
     """What the run gave, and on what."""
     spec, progress = state.spec, state.progress
     with converged():

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from ctrobust.errors import InputError
-from ctrobust.training.loop import Watcher
+from ctrobust.training.loop import TrainingCallback
 
 
 class _TensorBoard:
     """Tells another watcher, and writes the metrics of each epoch."""
 
-    def __init__(self, inner: Watcher, make: Callable[[], Any]) -> None:
+    def __init__(self, inner: TrainingCallback, make: Callable[[], Any]) -> None:
         self.inner, self.make = inner, make
         self.writer: Any = None
 
@@ -29,7 +29,7 @@ class _TensorBoard:
         self.inner.epoch(metrics)
 
 
-def with_tensorboard(inner: Watcher, folder: Path) -> Watcher:
+def with_tensorboard(inner: TrainingCallback, folder: Path) -> TrainingCallback:
     """A watcher that also writes event files into `folder`."""
     try:
         from torch.utils.tensorboard import SummaryWriter

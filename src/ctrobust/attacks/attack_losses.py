@@ -1,0 +1,227 @@
+"""What an attack ascends: a loss by its text, in a form whose gradient has the loss's sign and does not vanish.
+
+Attacks use the direction of the gradient only, so any increasing function of a loss serves as well as the loss. For an
+over-confident model the gradients of CE, SCE and STD underflow in float32 and a plain attack stalls; these forms do
+not: CE's is the log-odds d = log sum_{j != y} exp z_j - z_y (CE = softplus(d)); SCE's is log SCE; STD's is log STD.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+from ctrobust import losses
+from ctrobust.attacks.attack_text import Value, closest, format_call, parse_call
+from ctrobust.errors import InputError
+from ctrobust.losses.classes import label_class, wrong_classes
+from ctrobust.losses.inputs import checked_logits
+
+Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A loss in Python: (logits, y, clean_logits) -> (N,)."""
+
+
+CALLED = "a loss is called with (logits, y, clean_logits) and gives one value for each example, (N,)"
+
+
+def log_odds(logits: Tensor, y: Tensor) -> Tensor:
+    """Of being wrong: log sum_{j != y} exp z_j - z_y, (N,)."""
+    logits = checked_logits(logits)
+    return wrong_classes(logits, y).logsumexp(-1) - label_class(logits, y)
+
+
+def log_softplus(odds: Tensor) -> Tensor:
+    """Of log-odds, log CE."""
+    return torch.where(odds < -17, odds, softplus(odds.clamp(min=-17)).log())
+
+
+def log_sce(logits: Tensor, y: Tensor, gamma: float) -> Tensor:
+    """Log SCE = gamma STD + log CE, (N,); log softplus(d) = d to the last bit where d < -17."""
+    log_ce = log_softplus(log_odds(logits, y))
+    return gamma * losses.std(logits, y) + log_ce if gamma else log_ce
+
+
+@dataclass(frozen=True)
+class AttackLoss:
+    """A loss to ascend.
+
+    Attributes:
+        ascend: (logits, y, clean_logits) -> (N,).
+        needs_clean: whether the clean logits are looked at.
+        flat_at_clean: whether the gradient is zero at the clean image, so that an attack must start beside it.
+        towards: (logits, y, target) -> (N,), the form that leads to one wrong class; None where there is none.
+        logs: of the objective, the log of the loss that it stands for and of that loss's slope; None where it is the
+            loss itself.
+    """
+
+    untargeted: Loss
+    needs_clean: bool
+    flat_at_clean: bool
+    toward_target: Loss | None = None
+    log_form: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
+
+    def value(self, logits: Tensor, y: Tensor, clean: Tensor, target: Tensor | None) -> Tensor:
+        """The objective (N,), towards the target class where one is given."""
+        if target is None:
+            return self.untargeted(logits, y, clean)
+        assert self.toward_target is not None
+        return self.toward_target(logits, y, target)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One named loss.
+
+    Attributes:
+        make: its objective from its parameters.
+        defaults: of the parameters.
+        divergence: whether it compares with the clean output.
+        classes: it needs at least so many.
+        towards: (logits, y, target) -> (N,) and the classes that it needs; None where a target makes no sense.
+        logs: as an Objective has it.
+    """
+
+    make: Callable[..., Loss]
+    defaults: Mapping[str, Value]
+    divergence: bool = False
+    classes: int = 2
+    toward_target: tuple[Loss, int] | None = None
+    log_form: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
+
+
+def _of_odds(odds: Tensor) -> tuple[Tensor, Tensor]:
+    """CE = softplus(d), whose slope is sigmoid(d)."""
+    return log_softplus(odds), logsigmoid(odds)
+
+
+def _of_log(log: Tensor) -> tuple[Tensor, Tensor]:
+    """L = exp(u) is its own slope."""
+    return log, log
+
+
+def _margin_toward_target(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
+    """How far the target's logit is above the right one's, (N,)."""
+    logits = checked_logits(logits)
+    return label_class(logits, target) - label_class(logits, y)
+
+
+def _ce() -> Loss:
+    return lambda z, y, _: log_odds(z, y)
+
+
+def _sce(gamma: float) -> Loss:
+    return lambda z, y, _: log_sce(z, y, gamma)
+
+
+def _kl() -> Loss:
+    return lambda z, _, clean: losses.kl(z, clean)
+
+
+def _skl(gamma: float, std_at: Literal["adv", "clean"]) -> Loss:
+    return lambda z, y, clean: losses.skl(z, clean, y, gamma=gamma, std_at=std_at)
+
+
+def _std() -> Loss:
+    return lambda z, y, _: losses.log_std(z, y)
+
+
+def _dlr() -> Loss:
+    return lambda z, y, _: losses.dlr(z, y)
+
+
+def _margin() -> Loss:
+    return lambda z, y, _: losses.margin(z, y)
+
+
+ATTACK_LOSSES: dict[str, _Entry] = {
+    "ce": _Entry(_ce, {}, toward_target=(lambda z, _, t: -log_odds(z, t), 2), log_form=_of_odds),
+    "sce": _Entry(_sce, {"gamma": 2.0}, classes=3, log_form=_of_log),
+    "kl": _Entry(_kl, {}, divergence=True),
+    "skl": _Entry(_skl, {"gamma": 2.0, "std_at": "adv"}, divergence=True, classes=3),
+    "std": _Entry(_std, {}, classes=3, log_form=_of_log),
+    "dlr": _Entry(_dlr, {}, classes=3, toward_target=(losses.dlr_targeted, 4)),
+    "margin": _Entry(_margin, {}, toward_target=(_margin_toward_target, 2)),
+}
+
+
+def _resolve(text: str) -> tuple[str, dict[str, Value]]:
+    """Name and all parameters of a loss's text."""
+    name, given = parse_call(text)
+    if name not in ATTACK_LOSSES:
+        raise InputError(f"unknown loss {name!r}; {closest(name, list(ATTACK_LOSSES))}")
+    defaults = ATTACK_LOSSES[name].defaults
+    for key, value in given.items():
+        if key not in defaults:
+            allowed = f"takes {', '.join(defaults)}" if defaults else "takes no parameters"
+            raise InputError(f"loss {name!r} {allowed}; got {key!r}")
+        if isinstance(defaults[key], str) is not isinstance(value, str):
+            raise InputError(f"loss {name!r}: {key}={value!r} is not of the kind of its default {defaults[key]!r}")
+    parameters = {**defaults, **given}
+    if isinstance(gamma := parameters.get("gamma", 0.0), float) and not 0 <= gamma < math.inf:
+        raise InputError(f"loss {name!r}: gamma is finite and at least 0, got {gamma}")
+    if parameters.get("std_at", "adv") not in ("adv", "clean"):
+        raise InputError(f"loss {name!r}: std_at is adv or clean, got {parameters['std_at']!r}")
+    return name, parameters
+
+
+def canonical(text: str) -> str:
+    """The one spelling of a loss: parameters in order, those at their default left out.
+
+    Example:
+        >>> canonical("skl( gamma = 1.0, std_at=adv)"), canonical("sce(gamma=2)")
+        ('skl(gamma=1)', 'sce')
+    """
+    name, parameters = _resolve(text)
+    defaults = ATTACK_LOSSES[name].defaults
+    return format_call(name, {key: value for key, value in parameters.items() if value != defaults[key]})
+
+
+def resolve_loss(loss: str | Loss) -> AttackLoss:
+    """The objective of a loss given as text or as a callable.
+
+    Example:
+        >>> resolve_loss("std").ascend(torch.tensor([[3.0, 1.0, 0.0]]), torch.tensor([0]), torch.empty(0)).shape
+        torch.Size([1])
+    """
+    if not isinstance(loss, str):
+        return AttackLoss(_called(loss), needs_clean=True, flat_at_clean=False)
+    name, parameters = _resolve(loss)
+    entry = ATTACK_LOSSES[name]
+    toward_target = None if entry.toward_target is None else entry.toward_target[0]
+    return AttackLoss(entry.make(**parameters), entry.divergence, entry.divergence, toward_target, entry.log_form)
+
+
+def _called(loss: Loss) -> Loss:
+    """A loss of the user's own; where it fails, how it is called is said."""
+
+    def call(logits: Tensor, y: Tensor, clean: Tensor) -> Tensor:
+        try:
+            values = loss(logits, y, clean)
+        except Exception as error:
+            raise InputError(f"{CALLED}; this one failed with {type(error).__name__}: {error}") from error
+        if not isinstance(values, Tensor):
+            raise InputError(f"{CALLED}; this one gave {values!r}")
+        return values
+
+    return call
+
+
+def directed(loss: str | Loss) -> bool:
+    """Whether a loss can lead to a given class."""
+    return isinstance(loss, str) and ATTACK_LOSSES[_resolve(loss)[0]].toward_target is not None
+
+
+def least_classes(loss: str | Loss, *, toward_target: bool = False) -> int:
+    """With fewer classes the loss, or its form towards a target, is undefined.
+
+    Example:
+        >>> least_classes("dlr"), least_classes("dlr", towards=True), least_classes("ce")
+        (3, 4, 2)
+    """
+    if not isinstance(loss, str):
+        return 2
+    entry = ATTACK_LOSSES[_resolve(loss)[0]]
+    return entry.toward_target[1] if toward_target and entry.toward_target is not None else entry.classes

@@ -1,0 +1,62 @@
+"""What an adversarial recipe's attack ascends and its descent descends."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal
+
+from torch import Tensor
+
+from ctrobust import losses
+from ctrobust.attacks.field_checks import check_eps, check_weight
+from ctrobust.attacks.model_checks import warn_of_probabilities
+from ctrobust.errors import InputError
+from ctrobust.losses.inputs import check_choice
+
+GammaIn = Literal["both", "attack", "descent"]
+"""Where gamma acts; the other side then has gamma = 0."""
+
+LARGEST_GAMMA = 100.0
+"""The paper's are 0 to 5."""
+
+RecipeLoss = Callable[[Tensor, Tensor], Tensor]
+"""(N, C) logits and (N,) labels in, (N,) out."""
+
+
+def gammas(gamma: float, gamma_in: GammaIn) -> tuple[float, float]:
+    """Gamma of the attack and of the descent.
+
+    Example:
+        >>> gammas(2.0, "both"), gammas(2.0, "attack"), gammas(2.0, "descent")
+        ((2.0, 2.0), (2.0, 0.0), (0.0, 2.0))
+    """
+    check_weight(gamma, "gamma")
+    if gamma > LARGEST_GAMMA:
+        raise InputError(f"gamma is at most {LARGEST_GAMMA:g}, beyond which exp(gamma STD) may overflow; got {gamma:g}")
+    check_choice("gamma_in", gamma_in, ("both", "attack", "descent"))
+    return (0.0 if gamma_in == "descent" else gamma), (0.0 if gamma_in == "attack" else gamma)
+
+
+def warn_of_softmax(logits: Tensor) -> None:
+    """Warn of a softmax at the model's end, which every loss here would take for logits."""
+    warn_of_probabilities(logits, "What is trained on them learns less, and its robustness is not real")
+
+
+def check_attack(eps: float, step_size: float | None) -> None:
+    """A radius and a step, None being the recipe's own, for images in [0, 1]."""
+    check_eps(eps, "linf")
+    if step_size is not None:
+        check_eps(step_size, "linf", "step_size")
+
+
+def label_losses(loss: Literal["sce", "std"], gamma: float, gamma_in: GammaIn) -> tuple[RecipeLoss, RecipeLoss]:
+    """The attack's and the descent's objective, the same one where both sides have the same gamma.
+
+    SCE(gamma), which is CE for gamma = 0; or STD alone, the paper's "why is not the STD loss directly used": its
+    minimum, all probabilities equal, needs no feature of any class.
+    """
+    check_choice("loss", loss, ("sce", "std"))
+    if loss == "std":
+        return losses.std, losses.std
+    attack, descent = gammas(gamma, gamma_in)
+    descended = partial(losses.sce, gamma=descent)
+    return (descended if attack == descent else partial(losses.sce, gamma=attack)), descended

@@ -1,0 +1,87 @@
+"""What a training run is, and what an evaluation."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ctrobust.specs.fields import Count, NonNegative, Positive, Share, SpecModel
+from ctrobust.specs.recipe import NaturalSpec, RecipeSpec
+
+
+class ModelSpec(SpecModel):
+    """The network."""
+
+    name: Literal["mnistnet", "vgg16", "resnet18", "resnet50"] = "mnistnet"
+    width: Annotated[int, Field(ge=2)] = 64
+    noise: Literal["dropout", "dropconnect", "none"] = "dropout"
+    drop: Share = 0.5
+    maps: Literal["none", "dropblock", "disout"] = "none"
+
+
+class ScheduleSpec(SpecModel):
+    """The learning rate over the run."""
+
+    name: Literal["cyclic", "multistep"] = "cyclic"
+    milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(default=(0.5, 0.75), strict=False)
+    factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+    warmup: bool = False
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError(f"milestones ascend, got {self.milestones}")
+        return self
+
+
+class TrainSpec(SpecModel):
+    """One training run, field by field; `train_spec` makes one with what is customary for its data and recipe."""
+
+    data: str = "digits"
+    limit: Count | None = None
+    augment: Literal["none", "crop-flip"] = "none"
+    model: ModelSpec = ModelSpec()
+    recipe: RecipeSpec = NaturalSpec()
+    schedule: ScheduleSpec = ScheduleSpec()
+    epochs: Count = 10
+    batch_size: Count = 128
+    lr: Positive = 0.01
+    momentum: Share = 0.9
+    weight_decay: NonNegative = 5e-4
+    seed: Annotated[int, Field(ge=-(2**63), lt=2**63)] = 0
+    precision: Literal["fp32", "bf16"] = "fp32"
+    world_size: Count = 1
+    ema: Share = 0.0
+    validation: Annotated[int, Field(ge=0)] = 0
+    stop_on_collapse: bool = False
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        if self.batch_size < self.world_size:
+            raise ValueError(f"batch_size = {self.batch_size} cannot be shared by {self.world_size} processes")
+        return self
+
+    @model_validator(mode="after")
+    def _noise(self) -> Self:
+        samples = self.recipe.samples if isinstance(self.recipe, NaturalSpec) else 1
+        if samples > 1 and self.model.noise == "none":
+            raise ValueError(f"samples = {samples} needs model.noise: without it all samples are the same")
+        return self
+
+    @model_validator(mode="after")
+    def _collapses(self) -> Self:
+        if self.stop_on_collapse and isinstance(self.recipe, NaturalSpec):
+            raise ValueError("stop_on_collapse is for adversarial recipes: natural training does not collapse")
+        return self
+
+
+class EvaluationSpec(SpecModel):
+    """One attack on one model: the outcomes of a run are kept under this hash."""
+
+    data: str
+    split: Literal["train", "test"] = "test"
+    limit: Count | None = None
+    attack: str
+    chunk: Count = 256
+    weights: str = Field(description="sha256 of the weights")
+    contents: str | None = Field(default=None, description="sha256 of data that is not the published one")
+    revision: int = Field(default=0, description="of the attacks, as they were when the outcomes were made")

@@ -1,0 +1,123 @@
+"""Impossible values are refused when an attack is made, not when it is run."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ctrobust.attacks import FGSM, MIFGSM, PGD
+from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
+from ctrobust.errors import InputError
+
+
+@pytest.mark.parametrize("eps", [8, 1.0001, -1e-9, math.nan, math.inf, -math.inf])
+def test_radius(eps: float) -> None:
+    message = rf"eps is for images in \[0, 1\] and so between 0 and 1, got {eps}; for 8 grey levels write 8/255"
+    with pytest.raises(InputError, match=message):
+        check_eps(eps, "linf")
+    for make in (FGSM, PGD, MIFGSM):
+        with pytest.raises(InputError, match=message):
+            make(eps)
+    for kind in (PGD, MIFGSM):
+        with pytest.raises(InputError, match=r"step_size is for images in \[0, 1\]"):
+            kind(0.1, step_size=eps)
+
+
+@pytest.mark.parametrize("eps", [-1e-9, math.nan, math.inf, -math.inf])
+def test_radius_in_l2(eps: float) -> None:
+    message = f"eps is finite and at least 0, got {eps}"
+    with pytest.raises(InputError, match=message):
+        check_eps(eps, "l2")
+    for make in (FGSM, PGD, MIFGSM):
+        with pytest.raises(InputError, match=message):
+            make(eps, norm="l2")
+    for kind in (PGD, MIFGSM):
+        with pytest.raises(InputError, match=f"step_size is finite and at least 0, got {eps}"):
+            kind(0.1, step_size=eps, norm="l2")
+
+
+@pytest.mark.parametrize("eps", [0, 0.0, 1e-300, 8 / 255, 1, 1.0])
+def test_possible_radius(eps: float) -> None:
+    check_eps(eps, "linf")
+    assert FGSM(eps).eps == PGD(0.1, step_size=eps).step_size == MIFGSM(0.1, step_size=eps).step_size == eps
+
+
+@pytest.mark.parametrize("eps", [0, 1.0001, 8, 1e300])
+def test_a_ball_in_l2_may_be_wider_than_a_pixel(eps: float) -> None:
+    check_eps(eps, "l2")
+    assert FGSM(eps, norm="l2").eps == PGD(1, step_size=eps, norm="l2").step_size == eps
+
+
+@pytest.mark.parametrize("share", [-1e-9, 1.0001, math.nan, math.inf])
+def test_share(share: float) -> None:
+    with pytest.raises(InputError, match=f"beta is between 0 and 1, got {share}"):
+        check_share(share, "beta")
+    with pytest.raises(InputError, match=f"momentum is between 0 and 1, got {share}"):
+        MIFGSM(0.1, momentum=share)
+
+
+def test_possible_share() -> None:
+    for share in (0, 0.0, 0.5, 1, 1.0):
+        check_share(share, "beta")
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_count(count: int) -> None:
+    with pytest.raises(InputError, match=f"restarts is .*at least 1, got {count}"):
+        check_count(count, "restarts")
+    for name in ("steps", "restarts", "eot"):
+        with pytest.raises(InputError, match=f"{name} is .*at least 1, got {count}"):
+            PGD(0.1, **{name: count})  # type: ignore[arg-type]
+    for name in ("steps", "eot"):
+        with pytest.raises(InputError, match=f"{name} is .*at least 1, got {count}"):
+            MIFGSM(0.1, **{name: count})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("word", ["", "first", "ANY"])
+def test_choice(word: str) -> None:
+    with pytest.raises(InputError, match=f"norm is one of linf, l2, got '{word}'"):
+        check_choice(word, "norm", ("linf", "l2"))
+    for make in (FGSM, PGD, MIFGSM):
+        with pytest.raises(InputError, match=f"success is one of any, last, got '{word}'"):
+            make(0.1, success=word)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=f"norm is one of linf, l2, got '{word}'"):
+            make(0.1, norm=word)  # type: ignore[arg-type]
+
+
+def test_loss() -> None:
+    assert check_loss("sce( gamma=5.0 )") == "sce(gamma=5)"
+    assert check_loss(max) is max
+    for make in (FGSM, PGD, MIFGSM):
+        with pytest.raises(InputError, match="unknown loss 'hinge'; known: ce, "):
+            make(0.1, loss="hinge")
+
+
+def test_only_some_losses_lead_to_a_class() -> None:
+    for loss in ("ce", "margin"):
+        assert check_loss(loss, targeted=True) == loss
+    assert check_loss("dlr", toward_target=True) == "dlr"
+    for make in (FGSM, PGD, MIFGSM):
+        for loss in ("std", "sce(gamma=5)", "kl", "skl", "dlr"):
+            with pytest.raises(InputError) as caught:
+                make(0.1, loss=loss, targeted=True)
+            assert str(caught.value) == f"an attack towards given classes ascends ce or margin, got {loss}"
+        with pytest.raises(InputError, match="an attack towards given classes ascends ce or margin"):
+            make(0.1, loss=max, targeted=True)
+        with pytest.raises(InputError, match="unknown loss 'hinge'; known: ce, "):
+            make(0.1, loss="hinge", targeted=True)
+
+
+@pytest.mark.parametrize("eps", ["8/255", None, [0.1], torch.tensor([0.1])])
+def test_a_radius_is_a_number(eps: Any) -> None:
+    for norm in ("linf", "l2"):
+        with pytest.raises(InputError, match="eps is a number, got "):
+            PGD(eps, norm=norm)
+    assert PGD(float(np.float32(0.1))) == PGD(np.float32(0.1))  # type: ignore[arg-type] # a number all the same
+
+
+@pytest.mark.parametrize("loss", [None, 5, ["ce"]])
+def test_a_loss_is_a_name_or_a_function(loss: Any) -> None:
+    with pytest.raises(InputError, match=r"a loss is a name or a function of \(logits, y, clean_logits\), got "):
+        PGD(0.1, loss=loss)

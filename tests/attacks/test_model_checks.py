@@ -1,0 +1,194 @@
+"""Inputs that do not fit are refused in words, before the model is run where possible."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ctrobust import regularizers
+from ctrobust.attacks import APGD, FGSM, MIFGSM, PGD, Attack, Square
+from ctrobust.attacks.model_checks import check_batch, check_logits, untouched
+from ctrobust.errors import InputError
+
+X, Y = torch.full((3, 1, 2, 2), 0.5), torch.tensor([0, 1, 2])
+every_attack = pytest.mark.parametrize(
+    "attack",
+    [FGSM(0.1), PGD(0.1), PGD(0.1, random_start=False, success="last"), MIFGSM(0.1), PGD(0.1, norm="l2", restarts=2)],
+)
+
+
+class Gives(nn.Module):
+    """Logits by a function of the images; counts its calls."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function, self.calls = function, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return self.function(x)
+
+
+def with_pixel(value: float) -> Tensor:
+    x = X.clone()
+    x[1, 0, 0, 1] = value
+    return x
+
+
+CLAMP = "clamp what rounding left, and normalize inside the model"
+IMAGES: list[tuple[Tensor, str]] = [
+    (X.to(torch.uint8), "images are floating point in [0, 1], got torch.uint8; divide uint8 images by 255"),
+    (X.long(), "images are floating point in [0, 1], got torch.int64; divide uint8 images by 255"),
+    (X[:0], "images have shape (N, ...) with N >= 1, got (0, 1, 2, 2)"),
+    (X[:, 0, 0, 0], "images have shape (N, ...) with N >= 1, got (3,)"),
+    (255 * X, "images are in [0, 1], got values from 127.5 to 127.5; divide by 255"),
+    (with_pixel(1.0000001), f"images are in [0, 1], got values from 0.5 to 1.00000012; {CLAMP}"),
+    (with_pixel(-0.001), f"images are in [0, 1], got values from -0.00100000005 to 0.5; {CLAMP}"),
+    (with_pixel(float("nan")), "images are in [0, 1], got values from nan to nan; NaN and infinity are no pixels"),
+    (with_pixel(float("inf")), "images are in [0, 1], got values from 0.5 to inf; NaN and infinity are no pixels"),
+]
+LABELS: list[tuple[Tensor, str]] = [
+    (Y[:2], "labels are integers of shape (3,), got torch.int64 of shape (2,)"),
+    (Y[:, None], "labels are integers of shape (3,), got torch.int64 of shape (3, 1)"),
+    (torch.eye(3)[Y], "labels are integers of shape (3,), got torch.float32 of shape (3, 3)"),
+    (Y.float(), "labels are integers of shape (3,), got torch.float32 of shape (3,)"),
+    (Y.bool(), "labels are integers of shape (3,), got torch.bool of shape (3,)"),
+]
+KEYS: list[tuple[Tensor, str]] = [
+    (torch.arange(4), "keys are int64 of shape (3,), got torch.int64 of shape (4,)"),
+    (torch.arange(3)[:, None], "keys are int64 of shape (3,), got torch.int64 of shape (3, 1)"),
+    (torch.arange(3).int(), "keys are int64 of shape (3,), got torch.int32 of shape (3,)"),
+    (torch.arange(3.0), "keys are int64 of shape (3,), got torch.float32 of shape (3,)"),
+]
+BATCHES = (
+    [(x, Y, None, message) for x, message in IMAGES]
+    + [(X, y, None, message) for y, message in LABELS]
+    + [(X, Y, keys, message) for keys, message in KEYS]
+)
+
+
+@every_attack
+@pytest.mark.parametrize(("x", "y", "keys", "message"), BATCHES, ids=[message for *_, message in BATCHES])
+def test_batch(attack: Attack, x: Tensor, y: Tensor, keys: Tensor | None, message: str) -> None:
+    model = Gives(lambda x: x.flatten(1)).eval()
+    for call in (lambda: attack(model, x, y, keys), lambda: attack.run(model, x, y, keys)):
+        with pytest.raises(InputError) as caught:
+            call()
+        assert str(caught.value) == message
+    assert model.calls == 0
+
+
+def test_possible_batches() -> None:
+    for x in (X, with_pixel(0.0), with_pixel(1.0), X.double(), X.half()):
+        for y in (Y, Y.int(), Y.to(torch.uint8)):
+            assert check_batch(x, y, None).tolist() == [0, 1, 2]
+            assert check_batch(x, y, torch.tensor([5, -1, 5])).tolist() == [5, -1, 5]
+
+
+OUTPUTS: list[tuple[Callable[[Tensor], Tensor], str]] = [
+    (lambda x: x.flatten(1)[:, 0], "the model gives logits (N, C) = (3, C), C >= 2, got (3,)"),
+    (lambda x: x, "the model gives logits (N, C) = (3, C), C >= 2, got (3, 1, 2, 2)"),
+    (lambda x: x.flatten(1).mean(0, keepdim=True), "the model gives logits (N, C) = (3, C), C >= 2, got (1, 4)"),
+    (lambda x: x.flatten(1) * float("nan"), "the model's logits are not all finite: NaN or infinity found"),
+    (lambda x: x.flatten(1) / 0, "the model's logits are not all finite: NaN or infinity found"),
+    (lambda x: x.flatten(1)[:, :2], "labels are in 0..1, got 0 to 2"),
+]
+
+
+@every_attack
+@pytest.mark.parametrize(("function", "message"), OUTPUTS)
+def test_logits(attack: Attack, function: Callable[[Tensor], Tensor], message: str) -> None:
+    # In evaluation mode long attacks first try to make a copy, which must not change what is said.
+    for training in (True, False):
+        model = Gives(function).train(training)
+        with pytest.raises(InputError) as caught:
+            attack.run(model, X, Y)
+        assert str(caught.value) == message
+        assert model.calls == 1 or not training
+
+
+@every_attack
+def test_labels_below_zero(attack: Attack) -> None:
+    with pytest.raises(InputError) as caught:
+        attack(Gives(lambda x: x.flatten(1)), X, Y - 1)
+    assert str(caught.value) == "labels are in 0..3, got -1 to 1"
+
+
+def test_one_bad_logit_is_enough() -> None:
+    for bad in (float("nan"), float("inf"), float("-inf")):
+        logits = torch.zeros(3, 4)
+        assert check_logits(logits, Y) is logits
+        logits[2, 3] = bad
+        with pytest.raises(InputError, match="not all finite"):
+            check_logits(logits, Y)
+
+
+@every_attack
+def test_other_things_than_tensors_and_modules(attack: Attack) -> None:
+    model = Gives(lambda x: x.flatten(1)).eval()
+    calls: tuple[Any, ...] = (attack, attack.run)
+    for call in calls:
+        with pytest.raises(InputError, match="images are a torch tensor, got ndarray"):
+            call(model, X.numpy(), Y)
+        with pytest.raises(InputError, match="labels are a torch tensor, got list"):
+            call(model, X, [0, 1, 2])
+        with pytest.raises(InputError, match=r"a model is a torch.nn.Module, got function; wrap a function in one"):
+            call(lambda x: x.flatten(1), X, Y)
+
+
+@pytest.mark.parametrize("noise", [nn.Dropout(), nn.Dropout2d(), nn.BatchNorm2d(1), regularizers.Dropout(0.5)])
+@every_attack
+def test_a_model_in_training_mode_is_warned_of(attack: Attack, noise: nn.Module) -> None:
+    model = nn.Sequential(noise, nn.Flatten())
+    calls: tuple[Callable[[nn.Module, Tensor, Tensor], object], ...] = (attack, attack.run)
+    for call in calls:
+        name = type(noise).__name__
+        with pytest.warns(UserWarning, match=f"in training mode, where {name} computes otherwise") as caught:
+            call(model, X, Y)
+        assert [warning.filename for warning in caught] == [__file__]
+        call(model.eval(), X, Y)
+        call(nn.Sequential(nn.Flatten()), X, Y)
+        model.train()
+
+
+@pytest.mark.parametrize("attack", [FGSM(0.1), PGD(0.1, success="last"), APGD(0.1, steps=3), Square(0.1, queries=5)])
+def test_probabilities_are_warned_of(attack: Attack) -> None:
+    x = torch.rand(8, 1, 2, 2, generator=torch.Generator().manual_seed(0))
+    y = torch.zeros(8, dtype=torch.int64)
+    model = nn.Flatten().eval()
+    with pytest.warns(
+        UserWarning, match="gives probabilities: .* Remove its softmax. Attacks are weaker on it"
+    ) as caught:
+        attack.run(nn.Sequential(model, nn.Softmax(1)).eval(), x, y)
+    assert len(caught) == 1
+    attack.run(model, x, y)
+    attack.run(nn.Sequential(model, nn.LogSoftmax(1)).eval(), x, y)
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("broken")])
+def test_untouched(error: Exception | None) -> None:
+    model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout().eval(), nn.Dropout()))
+    modes = [part.training for part in model.modules()]
+    generator = torch.get_rng_state()
+
+    def disturb() -> None:
+        with untouched(model, X):
+            assert torch.is_grad_enabled()
+            assert not torch.is_inference_mode_enabled()
+            model.eval()
+            model[1].train()
+            torch.rand(3)
+            if error is not None:
+                raise error
+
+    with torch.inference_mode():
+        if error is None:
+            disturb()
+        else:
+            with pytest.raises(RuntimeError, match="broken"):
+                disturb()
+        assert torch.is_inference_mode_enabled()
+    assert [part.training for part in model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), generator)

@@ -1,0 +1,115 @@
+"""Trained networks on disk."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+import ctrobust
+from ctrobust import data
+from ctrobust.errors import RunError
+from ctrobust.models import Classifier, build_from_spec, load, save_weights, weights_path
+from ctrobust.models.tensor_files import read_tensors, write_tensors
+from ctrobust.specs import ModelSpec, TrainSpec
+from ctrobust.store import RunDirectory
+
+SPEC = ModelSpec(width=8, noise="dropconnect", drop=0.25)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.safetensors"
+    save_weights(path, network(), SPEC, in_channels=1, classes="0123456789", data="digits")
+    return path
+
+
+def network() -> Classifier:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return build_from_spec(SPEC, 1, 10, (0.3,), (0.2,))
+
+
+def test_the_loaded_network_gives_the_same_bits_in_eval_mode(file: Path) -> None:
+    x = data.to_float(data.load("digits", "test").images[:50])
+    model = load(file)
+    assert {part.training for part in model.modules()} == {False}
+    assert torch.equal(model(x), network().eval()(x))
+    assert str(model) == str(network())
+
+
+def test_the_package_itself_loads_from_a_string(file: Path) -> None:
+    tensors = load(file).state_dict()
+    again = ctrobust.load(str(file)).state_dict()
+    assert all(torch.equal(tensors[name], again[name]) for name in tensors)
+    assert tensors["normalize.mean"].item() == pytest.approx(0.3)
+
+
+def test_the_note_says_what_it_is(file: Path) -> None:
+    assert read_tensors(file)[1] == {
+        "model": {"name": "mnistnet", "width": 8, "noise": "dropconnect", "drop": 0.25, "maps": "none"},
+        "in_channels": 1,
+        "num_classes": 10,
+        "classes": list("0123456789"),
+        "data": "digits",
+    }
+
+
+def test_networks_are_built_in_channels_last() -> None:
+    convolutions = [p for p in build_from_spec(ModelSpec(width=8), 3, 10).parameters() if p.dim() == 4]
+    assert len(convolutions) == 4
+    assert all(p.is_contiguous(memory_format=torch.channels_last) for p in convolutions)
+
+
+def test_a_run_directory_stands_for_its_weights(file: Path) -> None:
+    assert weights_path(file.parent) == file
+    assert weights_path(str(file)) == file
+
+
+def test_what_holds_no_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"nothing at .*none: give a run directory or a weights file"):
+        load(tmp_path / "none")
+    with pytest.raises(RunError, match=r"is no run directory: it has no spec\.json"):
+        load(tmp_path)
+    RunDirectory(tmp_path).write_spec(TrainSpec())
+    with pytest.raises(RunError, match="is not finished: ctrobust train --resume --out "):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", {"name": "lenet"}),
+        ("model", {"depth": 3}),
+        ("model", 3),
+        ("model", {"width": 10}),
+        ("num_classes", 11),
+        ("num_classes", "ten"),
+        ("in_channels", 3),
+        ("in_channels", None),
+    ],
+)
+def test_a_note_that_does_not_fit_is_refused(file: Path, key: str, value: object) -> None:
+    tensors, note = read_tensors(file)
+    write_tensors(file, tensors, {**note, key: value})
+    with pytest.raises(RunError, match=r"model\.safetensors holds no network that this version can build"):
+        load(file)
+
+
+@pytest.mark.parametrize("key", ["model", "in_channels", "num_classes"])
+def test_a_note_that_lacks_something_is_refused(file: Path, key: str) -> None:
+    tensors, note = read_tensors(file)
+    del note[key]
+    write_tensors(file, tensors, note)
+    with pytest.raises(RunError, match=f"holds no network that this version can build: '{key}'"):
+        load(file)
+
+
+def test_a_pickle_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    path.write_bytes(pickle.dumps({"model": 1}))
+    with pytest.raises(RunError, match=r"model\.pt is not a whole safetensors file"):
+        load(path)
+    torch.save(network().state_dict(), path)
+    with pytest.raises(RunError, match=r"model\.pt is not a whole safetensors file"):
+        load(path)
