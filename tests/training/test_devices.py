@@ -113,19 +113,19 @@ STATISTICS = """
 import torch
 from ctrobust import data
 from ctrobust.specs import train_spec
-from ctrobust.training import Devices, Run
+from ctrobust.training import Devices, TrainingState
 
 fields = {"batch_size": 16, "world_size": 2, "model": {"name": "resnet18", "width": 8}}
 spec = train_spec({**fields, "recipe": {"name": "trades", "steps": 2}})
 fabric = Devices(accelerator="cpu").fabric(spec)
 fabric.launch()
-run = Run.begin(spec, data.load("digits").take(16), fabric)
+run = TrainingState.begin(spec, data.load("digits").take(16), fabric)
 run.wrapped.train()
 (name,) = [name for name in run.model.state_dict() if "stem" in name and name.endswith("running_mean")]
 mean = run.model.get_buffer(name)
 mean += 1000 * fabric.global_rank
 run.batch(torch.arange(16))
-means = run.ranks.gather(mean)
+means = run.processes.gather(mean)
 if fabric.is_global_zero:
     print(len(means), means.abs().max().item())
 """

@@ -34,7 +34,7 @@ def build_recipe(
     if isinstance(recipe, NaturalSpec):
         smoothing = recipe.loss == "online-label-smoothing"
         fields["loss"] = OnlineSmoothing(num_classes, processes) if smoothing else LOSSES[recipe.loss]
-    shared = {"ranks": processes} if isinstance(recipe, NaturalSpec | FreeSpec) else {"seed": spec.seed, "inner": inner}
+    shared = {"processes": processes} if isinstance(recipe, NaturalSpec | FreeSpec) else {"seed": spec.seed, "inner": inner}
     made: Recipe = RECIPES[recipe.name](**fields, **shared)
     return made
 
