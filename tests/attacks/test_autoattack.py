@@ -93,8 +93,8 @@ def test_it_fools_whom_any_of_its_attacks_fools_and_stops_there() -> None:
 
 
 def test_bad_values() -> None:
-    with pytest.raises(InputError, match="version is one of standard, plus, rand, got 'fast'"):
+    with pytest.raises(InputError, match="version must be one of 'standard', 'plus', 'rand'; got 'fast'"):
         parse("autoattack:eps=0.1,version=fast")
-    with pytest.raises(InputError, match="norm is one of linf, l2"):
+    with pytest.raises(InputError, match="norm must be one of 'linf', 'l2'"):
         parse("autoattack:eps=0.1,norm=l1")
     assert str(parse("autoattack:eps=8/255,version=plus")) == "autoattack:eps=8/255,version=plus"

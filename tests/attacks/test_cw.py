@@ -358,9 +358,9 @@ def test_texts_name_the_form(text: str, attack: CW, canonical: str) -> None:
     ("text", "message"),
     [
         ("cw:eps=8", "eps is for images in [0, 1] and so between 0 and 1, got 8.0; for 8 grey levels write 8/255"),
-        ("cw-l2:eps=inf", "eps is finite and at least 0, got inf"),
-        ("cw:eps=.1,norm=l1", "norm is one of linf, l2, got 'l1'"),
-        ("cw:eps=.1,form=adam", "form is one of tanh, pgd, got 'adam'"),
+        ("cw-l2:eps=inf", "eps must be a finite number of at least 0; got inf"),
+        ("cw:eps=.1,norm=l1", "norm must be one of 'linf', 'l2'; got 'l1'"),
+        ("cw:eps=.1,form=adam", "form must be one of 'tanh', 'pgd'; got 'adam'"),
         ("cw:eps=.1,steps=0", "steps is a whole number of at least 1, got 0"),
         ("cw:eps=.1,searches=0", "searches is a whole number of at least 1, got 0"),
         ("cw:eps=.1,lr=0", "lr is more than 0 and at most 1, got 0.0"),

@@ -27,14 +27,14 @@ def test_radius(eps: float) -> None:
 
 @pytest.mark.parametrize("eps", [-1e-9, math.nan, math.inf, -math.inf])
 def test_radius_in_l2(eps: float) -> None:
-    message = f"eps is finite and at least 0, got {eps}"
+    message = f"eps must be a finite number of at least 0; got {eps}"
     with pytest.raises(InputError, match=message):
         check_eps(eps, "l2")
     for make in (FGSM, PGD, MIFGSM):
         with pytest.raises(InputError, match=message):
             make(eps, norm="l2")
     for kind in (PGD, MIFGSM):
-        with pytest.raises(InputError, match=f"step_size is finite and at least 0, got {eps}"):
+        with pytest.raises(InputError, match=f"step_size must be a finite number of at least 0; got {eps}"):
             kind(0.1, step_size=eps, norm="l2")
 
 
@@ -52,9 +52,9 @@ def test_a_ball_in_l2_may_be_wider_than_a_pixel(eps: float) -> None:
 
 @pytest.mark.parametrize("share", [-1e-9, 1.0001, math.nan, math.inf])
 def test_share(share: float) -> None:
-    with pytest.raises(InputError, match=f"beta is between 0 and 1, got {share}"):
+    with pytest.raises(InputError, match=f"beta must be a finite number between 0 and 1; got {share}"):
         check_share(share, "beta")
-    with pytest.raises(InputError, match=f"momentum is between 0 and 1, got {share}"):
+    with pytest.raises(InputError, match=f"momentum must be a finite number between 0 and 1; got {share}"):
         MIFGSM(0.1, momentum=share)
 
 
@@ -77,12 +77,12 @@ def test_count(count: int) -> None:
 
 @pytest.mark.parametrize("word", ["", "first", "ANY"])
 def test_choice(word: str) -> None:
-    with pytest.raises(InputError, match=f"norm is one of linf, l2, got '{word}'"):
+    with pytest.raises(InputError, match=f"norm must be one of 'linf', 'l2'; got '{word}'"):
         check_choice(word, "norm", ("linf", "l2"))
     for make in (FGSM, PGD, MIFGSM):
-        with pytest.raises(InputError, match=f"success is one of any, last, got '{word}'"):
+        with pytest.raises(InputError, match=f"success must be one of 'any', 'last'; got '{word}'"):
             make(0.1, success=word)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=f"norm is one of linf, l2, got '{word}'"):
+        with pytest.raises(InputError, match=f"norm must be one of 'linf', 'l2'; got '{word}'"):
             make(0.1, norm=word)  # type: ignore[arg-type]
 
 
@@ -112,7 +112,7 @@ def test_only_some_losses_lead_to_a_class() -> None:
 @pytest.mark.parametrize("eps", ["8/255", None, [0.1], torch.tensor([0.1])])
 def test_a_radius_is_a_number(eps: Any) -> None:
     for norm in ("linf", "l2"):
-        with pytest.raises(InputError, match="eps is a number, got "):
+        with pytest.raises(InputError, match="eps must be a number; got "):
             PGD(eps, norm=norm)
     assert PGD(float(np.float32(0.1))) == PGD(np.float32(0.1))  # type: ignore[arg-type] # a number all the same
 

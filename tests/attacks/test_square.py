@@ -438,8 +438,10 @@ def test_what_is_kept_is_not_changed_later(network: nn.Sequential, digits: tuple
 @pytest.mark.parametrize(
     ("make", "message"),
     [(lambda: Square(2.0), "eps is for images"), (lambda: Square(0.1, queries=0), "queries is a whole number"),
-     (lambda: Square(0.1, restarts=0), "restarts is a whole number"), (lambda: Square(0.1, p=1.5), "p is between 0"),
-     (lambda: parse("square:eps=1,norm=l1"), "norm is one of"), (lambda: Square(0.1, loss="x"), "unknown loss 'x'"),
+     (lambda: Square(0.1, restarts=0), "restarts is a whole number"),
+     (lambda: Square(0.1, p=1.5), "p must be a finite number between 0"),
+     (lambda: parse("square:eps=1,norm=l1"), "norm must be one of"),
+     (lambda: Square(0.1, loss="x"), "unknown loss 'x'"),
      (lambda: Square(0.1, loss="std", targeted=True), "an attack towards given classes ascends"),
      (lambda: parse("square:queries=5"), "'square' needs eps")],
 )  # fmt: skip

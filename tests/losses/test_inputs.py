@@ -1,6 +1,7 @@
 """What the losses refuse, and in which words."""
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -91,17 +92,23 @@ def test_no_examples() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_numbers_refused(value: float) -> None:
-    with pytest.raises(InputError, match=re.escape(f"gamma must be a finite number in [0, inf]; got {value}")):
-        check_number("gamma", value)
+    with pytest.raises(InputError, match=re.escape(f"gamma must be a finite number of at least 0; got {value}")):
+        check_number(value, "gamma")
+
+
+@pytest.mark.parametrize("value", ["2", None, torch.tensor([2.0])])
+def test_values_that_are_no_numbers_are_refused(value: Any) -> None:
+    with pytest.raises(InputError, match=re.escape(f"gamma must be a number; got {value!r}")):
+        check_number(value, "gamma")
 
 
 def test_number_above_refused() -> None:
-    check_number("eta", 100, high=100)
-    with pytest.raises(InputError, match=re.escape("eta must be a finite number in [0, 100]; got 100.5")):
-        check_number("eta", 100.5, high=100)
+    check_number(100, "eta", high=100)
+    with pytest.raises(InputError, match=re.escape("eta must be a finite number between 0 and 100; got 100.5")):
+        check_number(100.5, "eta", high=100)
 
 
 def test_choice_refused() -> None:
-    check_choice("std_at", "adv", ("adv", "clean"))
+    check_choice("adv", "std_at", ("adv", "clean"))
     with pytest.raises(InputError, match="std_at must be one of 'adv', 'clean'; got 'both'"):
-        check_choice("std_at", "both", ("adv", "clean"))
+        check_choice("both", "std_at", ("adv", "clean"))

@@ -25,5 +25,5 @@ def test_no_smoothing_is_cross_entropy() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InputError, match=r"epsilon must be a finite number in \[0, 1\]; got 1.5"):
+    with pytest.raises(InputError, match=r"epsilon must be a finite number between 0 and 1; got 1.5"):
         label_smoothing(P, Y, epsilon=1.5)

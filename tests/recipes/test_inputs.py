@@ -20,9 +20,9 @@ every_recipe = pytest.mark.parametrize("kind", [Fast, Free, Madry, Trades])
     [
         ({"eps": 8}, r"eps is for images in \[0, 1\] and so between 0 and 1, got 8"),
         ({"eps": -0.1}, r"eps is for images in \[0, 1\] and so between 0 and 1, got -0.1"),
-        ({"eps": "8/255"}, "eps is a number, got '8/255'"),
+        ({"eps": "8/255"}, "eps must be a number; got '8/255'"),
         ({"step_size": 2}, r"step_size is for images in \[0, 1\]"),
-        ({"gamma": -1.0}, "gamma is finite and at least 0, got -1.0"),
+        ({"gamma": -1.0}, "gamma must be a finite number of at least 0; got -1.0"),
         ({"gamma": 101.0}, r"gamma is at most 100, beyond which exp\(gamma STD\) may overflow; got 101"),
         ({"gamma_in": "all"}, "gamma_in must be one of 'both', 'attack', 'descent'; got 'all'"),
         ({"loss": "hinge"}, "loss must be one of .*; got 'hinge'"),
@@ -39,7 +39,7 @@ def test_settings(kind: Callable[..., Recipe], settings: dict[str, Any], message
         (Madry, {"steps": 0}, "steps is a whole number of at least 1, got 0"),
         (Trades, {"steps": 0}, "steps is a whole number of at least 1, got 0"),
         (Free, {"replays": 0}, "replays is a whole number of at least 1, got 0"),
-        (Trades, {"beta": -1}, "beta is finite and at least 0, got -1"),
+        (Trades, {"beta": -1}, "beta must be a finite number of at least 0; got -1"),
         (Trades, {"std_at": "both"}, "std_at must be one of 'adv', 'clean'; got 'both'"),
     ],
 )

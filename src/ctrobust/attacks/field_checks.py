@@ -1,53 +1,32 @@
 """Values that attacks have in common, refused when impossible."""
 
-import math
-from collections.abc import Collection
 from numbers import Real
 
 from ctrobust.attacks.attack_losses import Loss, canonical, directed
 from ctrobust.errors import InputError
+from ctrobust.losses.inputs import check_choice, check_number
+
+__all__ = ["check_choice", "check_count", "check_eps", "check_loss", "check_number", "check_share"]
 
 
 def check_eps(eps: float, norm: str, name: str = "eps") -> None:
     """A radius or step for images in [0, 1]; an l2 ball may be wider than a pixel's range."""
-    check_number(eps, name)
-    if norm == "linf" and not 0.0 <= eps <= 1.0:
+    if norm == "linf" and isinstance(eps, Real) and not 0.0 <= eps <= 1.0:
         raise InputError(
             f"{name} is for images in [0, 1] and so between 0 and 1, got {eps}; for 8 grey levels write 8/255"
         )
-    check_weight(eps, name)
-
-
-def check_number(value: float, name: str) -> None:
-    """A number, not its text."""
-    if not isinstance(value, Real):
-        raise InputError(f"{name} is a number, got {value!r}")
-
-
-def check_weight(value: float, name: str) -> None:
-    """A finite number of at least 0."""
-    check_number(value, name)
-    if not 0.0 <= value < math.inf:
-        raise InputError(f"{name} is finite and at least 0, got {value}")
+    check_number(eps, name)
 
 
 def check_share(value: float, name: str) -> None:
     """A number from 0 to 1."""
-    check_number(value, name)
-    if not 0.0 <= value <= 1.0:
-        raise InputError(f"{name} is between 0 and 1, got {value}")
+    check_number(value, name, high=1.0)
 
 
 def check_count(value: int, name: str) -> None:
     """A count of at least one."""
     if type(value) is not int or value < 1:
         raise InputError(f"{name} is a whole number of at least 1, got {value}")
-
-
-def check_choice(value: str, name: str, allowed: Collection[str]) -> None:
-    """One of a few words."""
-    if value not in allowed:
-        raise InputError(f"{name} is one of {', '.join(allowed)}, got {value!r}")
 
 
 def check_loss(loss: str | Loss, *, targeted: bool = False, toward_target: bool = False) -> str | Loss:

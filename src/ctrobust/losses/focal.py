@@ -27,7 +27,7 @@ def focal(logits: Tensor, y: Tensor, gamma: float = 2.0) -> Tensor:
         >>> focal(p.log(), torch.tensor([0]))
         tensor([0.1733])
     """
-    check_number("gamma", gamma)
+    check_number(gamma, "gamma")
     logits = checked_logits(logits)
     y = checked_labels(y, logits)
     log_p = logits.log_softmax(-1)

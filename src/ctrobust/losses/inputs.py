@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -66,23 +67,26 @@ def checked_labels(y: Tensor, logits: Tensor, name: str = "y") -> Tensor:
     return y.long()
 
 
-def check_number(name: str, value: float, low: float = 0.0, high: float = math.inf) -> None:
-    """Refuse a weight or exponent that is not a finite number in [low, high].
+def check_number(value: float, name: str, low: float = 0.0, high: float = math.inf) -> None:
+    """Raise unless the value is a finite number in [low, high].
 
     Example:
-        >>> check_number("eta", 120, high=100)
+        >>> check_number(120, "eta", high=100)
         Traceback (most recent call last):
-        ctrobust.errors.InputError: eta must be a finite number in [0, 100]; got 120
+        ctrobust.errors.InputError: eta must be a finite number between 0 and 100; got 120
     """
+    if not isinstance(value, Real):
+        raise InputError(f"{name} must be a number; got {value!r}")
     if not (math.isfinite(value) and low <= value <= high):
-        raise InputError(f"{name} must be a finite number in [{low:g}, {high:g}]; got {value}")
+        allowed = f"of at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+        raise InputError(f"{name} must be a finite number {allowed}; got {value}")
 
 
-def check_choice(name: str, value: str, allowed: Collection[str]) -> None:
-    """Refuse a name that is not one of those allowed.
+def check_choice(value: str, name: str, allowed: Collection[str]) -> None:
+    """Raise unless the value is one of the allowed words.
 
     Example:
-        >>> check_choice("std_at", "x", ("adv", "clean"))
+        >>> check_choice("x", "std_at", ("adv", "clean"))
         Traceback (most recent call last):
         ctrobust.errors.InputError: std_at must be one of 'adv', 'clean'; got 'x'
     """

@@ -25,6 +25,6 @@ def label_smoothing(logits: Tensor, y: Tensor, epsilon: float = 0.1) -> Tensor:
         >>> label_smoothing(p.log(), torch.tensor([0]))
         tensor([0.7936])
     """
-    check_number("epsilon", epsilon, high=1)
+    check_number(epsilon, "epsilon", high=1)
     logits = checked_logits(logits)
     return functional.cross_entropy(logits, checked_labels(y, logits), reduction="none", label_smoothing=epsilon)

@@ -49,9 +49,9 @@ def mdl(
         >>> mdl(torch.tensor([[p], [q]]).log(), torch.tensor([0]))
         tensor([1.3958])
     """
-    check_number("rho", rho)
-    check_number("eta", eta, high=100)
-    check_choice("diversity", diversity, ("cosine", "pearson"))
+    check_number(rho, "rho")
+    check_number(eta, "eta", high=100)
+    check_choice(diversity, "diversity", ("cosine", "pearson"))
     logits_k, y = _checked(logits_k, y)
     loss = _each(base, logits_k, y).mean(0)
     if rho == 0:
@@ -84,7 +84,7 @@ def wrong_similarity(logits_k: Tensor, y: Tensor, diversity: Diversity = "cosine
         >>> wrong_similarity(torch.tensor([[p], [q]]).log(), torch.tensor([0]), "pearson")
         tensor([0.0033])
     """
-    check_choice("diversity", diversity, ("cosine", "pearson"))
+    check_choice(diversity, "diversity", ("cosine", "pearson"))
     logits_k, y = _checked(logits_k, y, subnetworks=2, classes=3)
     wrong = wrong_classes(logits_k, y)
     if diversity == "cosine":
@@ -131,7 +131,7 @@ def mask_threshold(score: Tensor, eta: float) -> Tensor:
         >>> mask_threshold(torch.tensor([4.0, 1.0, 3.0, 2.0]), 50)
         tensor(2.5000)
     """
-    check_number("eta", eta, high=100)
+    check_number(eta, "eta", high=100)
     if score.dim() != 1 or score.numel() == 0:
         raise InputError(f"score must have shape (N,), N >= 1; got {tuple(score.shape)}")
     below, weight = divmod(eta * (score.numel() - 1) / 100, 1)

@@ -28,7 +28,7 @@ def sce(logits: Tensor, y: Tensor, gamma: float = 2.0) -> Tensor:
         >>> sce(p.log(), torch.tensor([0]), gamma=2.0)
         tensor([0.8915])
     """
-    check_number("gamma", gamma)
+    check_number(gamma, "gamma")
     ce = cross_entropy(logits, y)
     if gamma == 0:
         return ce

@@ -40,8 +40,8 @@ def skl(
         >>> skl(p.log(), q.log(), torch.tensor([0]), gamma=2.0)
         tensor([0.5092])
     """
-    check_number("gamma", gamma)
-    check_choice("std_at", std_at, ("adv", "clean"))
+    check_number(gamma, "gamma")
+    check_choice(std_at, "std_at", ("adv", "clean"))
     divergence = kl(adv_logits, clean_logits)
     checked_labels(y, adv_logits)
     if gamma == 0:

@@ -7,10 +7,10 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust import losses
-from ctrobust.attacks.field_checks import check_eps, check_weight
+from ctrobust.attacks.field_checks import check_eps
 from ctrobust.attacks.model_checks import warn_of_probabilities
 from ctrobust.errors import InputError
-from ctrobust.losses.inputs import check_choice
+from ctrobust.losses.inputs import check_choice, check_number
 
 GammaIn = Literal["both", "attack", "descent"]
 """Where gamma acts; the other side then has gamma = 0."""
@@ -29,10 +29,10 @@ def gammas(gamma: float, gamma_in: GammaIn) -> tuple[float, float]:
         >>> gammas(2.0, "both"), gammas(2.0, "attack"), gammas(2.0, "descent")
         ((2.0, 2.0), (2.0, 0.0), (0.0, 2.0))
     """
-    check_weight(gamma, "gamma")
+    check_number(gamma, "gamma")
     if gamma > LARGEST_GAMMA:
         raise InputError(f"gamma is at most {LARGEST_GAMMA:g}, beyond which exp(gamma STD) may overflow; got {gamma:g}")
-    check_choice("gamma_in", gamma_in, ("both", "attack", "descent"))
+    check_choice(gamma_in, "gamma_in", ("both", "attack", "descent"))
     return (0.0 if gamma_in == "descent" else gamma), (0.0 if gamma_in == "attack" else gamma)
 
 
@@ -54,7 +54,7 @@ def label_losses(loss: Literal["sce", "std"], gamma: float, gamma_in: GammaIn) -
     SCE(gamma), which is CE for gamma = 0; or STD alone, the paper's "why is not the STD loss directly used": its
     minimum, all probabilities equal, needs no feature of any class.
     """
-    check_choice("loss", loss, ("sce", "std"))
+    check_choice(loss, "loss", ("sce", "std"))
     if loss == "std":
         return losses.std, losses.std
     attack, descent = gammas(gamma, gamma_in)

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from ctrobust import losses
-from ctrobust.attacks.field_checks import check_count, check_weight
+from ctrobust.attacks.field_checks import check_count
 from ctrobust.attacks.model_checks import check_batch
-from ctrobust.losses.inputs import check_choice
+from ctrobust.losses.inputs import check_choice, check_number
 from ctrobust.recipes.interface import AttackableModel, Network
 from ctrobust.recipes.recipe_losses import GammaIn, check_attack, gammas
 from ctrobust.recipes.signed_steps import Starts, take_signed_steps, under_attack
@@ -56,11 +56,11 @@ class Trades:
             seed: of the starts.
             inner: the network as the attack calls it, under DDP the module inside; None is the model itself.
         """
-        check_choice("loss", loss, ("skl", "std"))
+        check_choice(loss, "loss", ("skl", "std"))
         check_attack(eps, step_size)
         check_count(steps, "steps")
-        check_weight(beta, "beta")
-        check_choice("std_at", std_at, ("adv", "clean"))
+        check_number(beta, "beta")
+        check_choice(std_at, "std_at", ("adv", "clean"))
         self.eps, self.steps, self.beta = eps, steps, beta
         self.step_size = STEP * eps if step_size is None else step_size
         self.loss, self.std_at = loss, std_at
