@@ -1,4 +1,4 @@
-"""What a run is: validated, with the customs of its method, data and recipe."""
+"""Validation of specs, and the defaults that follow from method, data and recipe."""
 
 import json
 import re
@@ -57,8 +57,8 @@ from ctrobust.specs import (
         ({"recipe": {"diversity": "l2"}}, ["recipe.diversity = 'l2'", "'cosine' or 'pearson'"]),
         ({"schedule": {"name": "cosine"}}, ["schedule.name = 'cosine'", "'cyclic' or 'multistep'"]),
         ({"schedule": {"milestones": [0.5, 1.0]}}, ["schedule.milestones.1 = 1.0", "less than 1"]),
-        ({"schedule": {"milestones": [0.7, 0.5]}}, ["schedule", "milestones ascend, got (0.7, 0.5)"]),
-        ({"schedule": {"milestones": [0.5, 0.5]}}, ["milestones ascend, got (0.5, 0.5)"]),
+        ({"schedule": {"milestones": [0.7, 0.5]}}, ["schedule", "milestones must ascend, got (0.7, 0.5)"]),
+        ({"schedule": {"milestones": [0.5, 0.5]}}, ["milestones must ascend, got (0.5, 0.5)"]),
         ({"schedule": {"factor": 2.0}}, ["schedule.factor = 2.0", "less than or equal to 1"]),
         # impossible together
         ({"recipe": {"rho": 1.0}}, ["rho = 1", "needs samples >= 2"]),
@@ -84,7 +84,7 @@ from ctrobust.specs import (
         ({"recipe": {"name": "fast", "gama": 2.0}}, ["unknown key recipe.gama of recipe fast (did you mean gamma?)"]),
         (
             {"recipe": {"name": "fast", "beta": 2.0}},
-            ["unknown key recipe.beta of recipe fast (it belongs to trades); allowed: loss, eps, step_size, gamma"],
+            ["unknown key recipe.beta of recipe fast (it belongs to trades); allowed: name, loss, eps, step_size, gamma"],
         ),
         ({"recipe": {"name": "madry", "rho": 1.0}}, ["unknown key recipe.rho of recipe madry (it belongs to natural)"]),
         (
@@ -95,7 +95,7 @@ from ctrobust.specs import (
             {"recipe": {"name": "free", "steps": 3}},
             ["unknown key recipe.steps of recipe free (it belongs to madry, trades)"],
         ),
-        ({"recipe": {"name": "fast", "colour": 1}}, ["unknown key recipe.colour of recipe fast; allowed: loss"]),
+        ({"recipe": {"name": "fast", "colour": 1}}, ["unknown key recipe.colour of recipe fast; allowed: name, loss"]),
         ({"recipe": {"name": "fast", "eps": 8}}, ["recipe.eps = 8", "less than or equal to 1"]),
         ({"recipe": {"name": "fast", "eps": "8 of 255"}}, ["recipe.eps = '8 of 255'", "valid number"]),
         ({"recipe": {"name": "fast", "eps": "1/0"}}, ["recipe.eps = '1/0'", "valid number"]),
@@ -109,12 +109,12 @@ from ctrobust.specs import (
         ({"recipe": {"name": "fast", "gamma_in": "attack"}}, ["gamma_in = 'attack' needs gamma > 0"]),
         ({"recipe": {"name": "trades", "std_at": "clean"}}, ["std_at = 'clean' needs gamma > 0"]),
         ({"recipe": {"name": "trades", "loss": "std", "std_at": "clean"}}, ["std_at = 'clean' needs gamma > 0"]),
-        ({"recipe": {"samples": 4, "eta": 90.0}}, ["eta = 90.0 is MDL's and needs rho > 0"]),
-        ({"recipe": {"samples": 4, "diversity": "pearson"}}, ["diversity = 'pearson' is MDL's and needs rho > 0"]),
-        ({"recipe": {"name": "fast", "loss": "std", "gamma": 2.0}}, ["gamma = 2 has no part in loss = 'std'"]),
+        ({"recipe": {"samples": 4, "eta": 90.0}}, ["eta = 90.0 belongs to MDL and needs rho > 0"]),
+        ({"recipe": {"samples": 4, "diversity": "pearson"}}, ["diversity = 'pearson' belongs to MDL and needs rho > 0"]),
+        ({"recipe": {"name": "fast", "loss": "std", "gamma": 2.0}}, ["gamma = 2 has no effect with loss = 'std'"]),
         (
             {"recipe": {"name": "fast"}, "method": "dropout"},
-            ["method = 'dropout' is one of natural training and cannot be joined with recipe fast"],
+            ["method = 'dropout' belongs to natural training and cannot be combined with recipe fast"],
         ),
         ({"stop_on_collapse": True}, ["stop_on_collapse is for adversarial recipes"]),
         ({"ema": 1.0}, ["ema = 1.0", "less than 1"]),
@@ -137,7 +137,7 @@ def test_refused_with_key_value_and_what_is_allowed(fields: dict[str, Any], part
         assert part in str(error.value)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(SpecError) as error:
         train_spec({"epochs": 0, "lr": -1.0, "colour": "red"})
     assert [line.split(":")[0] for line in str(error.value).splitlines()] == [
@@ -179,13 +179,13 @@ def test_the_methods_are_the_papers() -> None:
     assert train_spec({"data": "mnist"}) == TrainSpec(data="mnist")
 
 
-def test_what_is_given_wins_over_the_method_which_is_left_as_it_was() -> None:
+def test_given_fields_override_the_method() -> None:
     spec = train_spec({"method": "mdl", "recipe": {"samples": 8}})
     assert spec.recipe == NaturalSpec(samples=8, rho=1.0)
     assert METHODS["mdl"] == {"recipe": {"samples": 4, "rho": 1.0}}
 
 
-def test_a_data_set_has_settings_of_its_own_that_a_user_may_change() -> None:
+def test_defaults_of_a_data_set_can_be_overridden() -> None:
     usual = DATA_DEFAULTS["digits"]
     assert train_spec({"method": "mdl", "data": "digits"}).model_dump(include=set(usual)) == usual
     spec = train_spec({"data": "digits", "lr": 0.5})
@@ -194,7 +194,7 @@ def test_a_data_set_has_settings_of_its_own_that_a_user_may_change() -> None:
     assert train_spec({"data": "cifar10", "augment": "none"}).augment == "none"
 
 
-def test_an_adversarial_recipes_name_is_always_kept_and_its_defaults_are_left_out() -> None:
+def test_canonical_json_keeps_the_recipes_name_and_omits_its_defaults() -> None:
     for name, kind in RECIPE_SPECS.items():
         spec = TrainSpec.model_validate({"recipe": {"name": name}})
         assert isinstance(spec.recipe, kind)
@@ -222,7 +222,7 @@ def test_a_radius_may_be_a_fraction() -> None:
     ("recipe", "cyclic", "multistep"),
     [("fast", 0.2, 0.2), ("madry", 0.2, 0.2), ("free", 0.1, 0.1), ("trades", 0.2, 0.1)],
 )
-def test_adversarial_training_has_customs_of_its_own(recipe: str, cyclic: float, multistep: float) -> None:
+def test_adversarial_training_has_its_own_defaults(recipe: str, cyclic: float, multistep: float) -> None:
     fields: dict[str, Any] = {"data": "cifar10", "recipe": {"name": recipe}}
     spec = train_spec(fields)
     assert (spec.lr, spec.schedule, spec.augment) == (cyclic, ScheduleSpec(), "crop-flip")
@@ -252,7 +252,7 @@ def test_merge_goes_into_tables_and_changes_neither() -> None:
     assert json.dumps([base, over]) == before
 
 
-def test_what_stands_for_a_table_and_is_none_is_left_to_be_refused() -> None:
+def test_a_value_in_place_of_a_table_is_left_for_the_validator() -> None:
     assert merge({"model": 3}, {"model": {"width": 32}}) == {"model": 3}
 
 
@@ -273,7 +273,7 @@ def test_a_toml_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "said", "expected"),
+    ("stored", "fields", "expected"),
     [
         ({"method": "mdl", "lr": 0.5}, {}, {"method": "mdl", "lr": 0.5}),
         ({"method": "mdl", "lr": 0.5}, {"world_size": 2}, {"method": "mdl", "lr": 0.5, "world_size": 2}),
@@ -293,14 +293,14 @@ def test_a_toml_file_is_read(tmp_path: Path) -> None:
         ({"recipe": {"name": "fast"}, "lr": 0.5}, {"method": "mdl"}, {"method": "mdl"}),
     ],
 )
-def test_what_is_said_of_a_stored_spec_is_laid_over_it(
-    stored: dict[str, Any], said: dict[str, Any], expected: dict[str, Any]
+def test_fields_override_a_stored_spec(
+    stored: dict[str, Any], fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert override(train_spec(stored), said) == train_spec(expected)
+    assert override(train_spec(stored), fields) == train_spec(expected)
 
 
 @pytest.mark.parametrize(
-    ("said", "message"),
+    ("fields", "message"),
     [
         ({"method": "mld"}, "method = 'mld' is unknown"),
         ({"lr": -1.0}, "lr = -1.0"),
@@ -308,9 +308,9 @@ def test_what_is_said_of_a_stored_spec_is_laid_over_it(
         ({"recipe": {"beta": 1.0}}, "unknown key recipe.beta of recipe natural"),
     ],
 )
-def test_what_is_wrong_is_refused_there_too(said: dict[str, Any], message: str) -> None:
+def test_override_rejects_wrong_fields(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=re.escape(message)):
-        override(train_spec({"method": "mdl"}), said)
+        override(train_spec({"method": "mdl"}), fields)
 
 
 @pytest.mark.parametrize(
@@ -331,6 +331,6 @@ def test_a_damaged_or_missing_toml_file_is_refused(tmp_path: Path, content: byte
     assert str(path) in str(error.value)
 
 
-def test_a_folder_is_no_toml_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_toml_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=f"cannot read the spec file {re.escape(str(tmp_path))}"):
         read_toml(tmp_path)

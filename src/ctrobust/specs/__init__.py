@@ -1,48 +1,43 @@
-"""What a run and an evaluation are: values that can be written, read and hashed. No torch.
+"""What a run, an evaluation and a job are: values that can be written, read and hashed. No torch.
 
-A spec's canonical JSON holds the schema version and the fields that differ from their defaults, so that a field added
-later leaves the hashes of older runs as they were. Where a run computes (device, threads, folders) is no part of it.
+A spec's canonical JSON holds the schema version and the fields that differ from their defaults, so a field added later
+leaves the hashes of older runs unchanged. Where a run computes (device, threads, folders) is not part of the spec.
 """
 
-from ctrobust.specs.canonical import SCHEMA, canonical, differences, from_canonical, spec_hash
+from ctrobust.specs.canonical import (
+    SCHEMA,
+    canonical,
+    describe,
+    differences,
+    from_canonical,
+    read_description,
+    spec_hash,
+)
 from ctrobust.specs.defaults import (
-    ADVERSARIAL_RATES,
     DATA_DEFAULTS,
-    METHODS,
-    data_defaults,
+    defaults_for,
     given_only,
     merge,
     override,
     read_toml,
     train_spec,
-)  # fmt: skip
-from ctrobust.specs.recipe import RECIPE_SPECS, FastSpec, FreeSpec, MadrySpec, NaturalSpec, RecipeSpec, TradesSpec
-from ctrobust.specs.train import EvaluationSpec, ModelSpec, ScheduleSpec, TrainSpec
+)
+from ctrobust.specs.methods import METHODS
+from ctrobust.specs.recipe import (
+    RECIPE_SPECS,
+    AdversarialSpec,
+    FastSpec,
+    FreeSpec,
+    MadrySpec,
+    NaturalSpec,
+    RecipeSpec,
+    TradesSpec,
+)
+from ctrobust.specs.run_spec import EvaluationSpec, ModelSpec, ScheduleSpec, TrainSpec
 
 __all__ = [
-    "ADVERSARIAL_RATES",
-    "DATA_DEFAULTS",
-    "METHODS",
-    "RECIPE_SPECS",
-    "SCHEMA",
-    "EvaluationSpec",
-    "FastSpec",
-    "FreeSpec",
-    "MadrySpec",
-    "ModelSpec",
-    "NaturalSpec",
-    "RecipeSpec",
-    "ScheduleSpec",
-    "TradesSpec",
-    "TrainSpec",
-    "canonical",
-    "data_defaults",
-    "differences",
-    "from_canonical",
-    "given_only",
-    "merge",
-    "override",
-    "read_toml",
-    "spec_hash",
-    "train_spec",
+    "DATA_DEFAULTS", "METHODS", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec", "EvaluationSpec", "FastSpec", "FreeSpec",
+    "MadrySpec", "ModelSpec", "NaturalSpec", "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "canonical",
+    "defaults_for", "describe", "differences", "from_canonical", "given_only", "merge", "override", "read_description",
+    "read_toml", "spec_hash", "train_spec",
 ]  # fmt: skip

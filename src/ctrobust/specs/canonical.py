@@ -1,4 +1,4 @@
-"""Canonical JSON, its hash, and in what two specs differ."""
+"""Canonical JSON, its hash, and the fields in which two specs differ."""
 
 import hashlib
 import json
@@ -8,14 +8,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from ctrobust.errors import SpecError
-from ctrobust.specs.train import TrainSpec
+from ctrobust.specs.run_spec import TrainSpec
 from ctrobust.specs.validation_errors import explain
 
 SCHEMA = 1
 
 
 def canonical(spec: BaseModel) -> str:
-    """Canonical JSON: sorted keys, no spaces, defaults left out."""
+    """Canonical JSON: sorted keys, no spaces, fields at their default left out."""
     fields = {"schema": SCHEMA, "kind": type(spec).__name__, **spec.model_dump(mode="json", exclude_defaults=True)}
     return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
@@ -25,8 +25,29 @@ def spec_hash(spec: BaseModel) -> str:
     return hashlib.sha256(canonical(spec).encode()).hexdigest()[:16]
 
 
+def describe(spec: BaseModel) -> str:
+    """The text of a spec.json: the canonical fields, their hash, and every value with its default for people to read."""
+    content = {
+        "canonical": json.loads(canonical(spec)),
+        "hash": spec_hash(spec),
+        "resolved": spec.model_dump(mode="json"),
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def read_description(text: str) -> TrainSpec:
+    """Read the text of a spec.json. Only its canonical part counts; the oldest files hold nothing else."""
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise SpecError(f"not a spec: {error!r}") from None
+    if isinstance(content, dict) and "canonical" in content:
+        return from_canonical(json.dumps(content["canonical"]))
+    return from_canonical(text)
+
+
 def from_canonical(text: str) -> TrainSpec:
-    """The inverse of `canonical` for runs; refuses another schema or kind."""
+    """Read the canonical JSON of a training run; another schema or kind is an error."""
     try:
         fields = json.loads(text)
         schema, kind = fields.pop("schema"), fields.pop("kind")
@@ -44,17 +65,17 @@ def differences(first: BaseModel, second: BaseModel) -> str:
     """The fields in which two specs differ, with both values.
 
     Example:
-        >>> from ctrobust.specs.train import ModelSpec
+        >>> from ctrobust.specs.run_spec import ModelSpec
         >>> differences(TrainSpec(), TrainSpec(lr=0.1, model=ModelSpec(width=32)))
         'model.width 64 and 32, lr 0.01 and 0.1'
     """
-    a, b = _flat(first.model_dump(mode="json")), _flat(second.model_dump(mode="json"))
+    a, b = _flatten(first.model_dump(mode="json")), _flatten(second.model_dump(mode="json"))
     return ", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in {**a, **b} if a.get(key) != b.get(key))
 
 
-def _flat(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested tables as one, with dotted keys."""
+def _flatten(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested tables as one table with dotted keys."""
     flat: dict[str, Any] = {}
     for key, value in fields.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat

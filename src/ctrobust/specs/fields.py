@@ -1,19 +1,19 @@
-"""What all specs are made of."""
+"""Field types and the base class that all specs share."""
 
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Count = Annotated[int, Field(ge=1)]
-Unsigned = AfterValidator(lambda value: value + 0.0)  # -0.0 is 0.0, in the spec's hash too
+Unsigned = AfterValidator(lambda value: value + 0.0)  # turns -0.0 into 0.0, so that both have one hash
 Share = Annotated[float, Field(ge=0, lt=1), Unsigned]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Unsigned]
-Gamma = Annotated[float, Field(ge=0, le=100), Unsigned]  # more would overflow exp(gamma STD)
+Gamma = Annotated[float, Field(ge=0, le=100), Unsigned]  # a larger gamma would overflow exp(gamma STD)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def _fraction(value: Any) -> Any:
-    """The number that a text like "8/255" means; anything else is left, to be refused."""
+    """Convert text like "8/255" to a number; leave anything else for the validator to reject."""
     try:
         above, _, below = value.partition("/")
         return float(above) / float(below or 1)
@@ -25,6 +25,6 @@ Radius = Annotated[float, BeforeValidator(_fraction), Field(gt=0, le=1)]
 
 
 class SpecModel(BaseModel):
-    """Frozen, and strict: an unknown key or a value of another type is refused."""
+    """A frozen and strict model: unknown keys and values of another type are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

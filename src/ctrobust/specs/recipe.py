@@ -1,7 +1,10 @@
-"""How a run makes losses of a batch: one spec a recipe, told apart by `name`."""
+"""How a run turns a batch into losses: one spec per recipe, distinguished by `name`.
+
+A new recipe adds its class here and one entry to RECIPE_SPECS.
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -9,7 +12,7 @@ from ctrobust.specs.fields import Count, Gamma, NonNegative, Radius, SpecModel, 
 
 
 class NaturalSpec(SpecModel):
-    """Natural training: `samples` is K; rho = 0 with K > 1 is multi-sample dropout, rho > 0 MDL."""
+    """Natural training. `samples` is K; rho = 0 with K > 1 is multi-sample dropout, rho > 0 is MDL."""
 
     name: Literal["natural"] = "natural"
     loss: Literal["ce", "label-smoothing", "focal", "label-relaxation", "online-label-smoothing"] = "ce"
@@ -19,92 +22,113 @@ class NaturalSpec(SpecModel):
     diversity: Literal["cosine", "pearson"] = "cosine"
 
     @model_validator(mode="after")
-    def _pairs(self) -> Self:
+    def _check_mdl(self) -> Self:
         if self.rho > 0 and self.samples < 2:
             raise ValueError(f"rho = {self.rho:g} compares pairs of sub-networks and needs samples >= 2")
         for name in ("eta", "diversity"):
             if self.rho == 0 and getattr(self, name) != type(self).model_fields[name].default:
-                raise ValueError(f"{name} = {getattr(self, name)!r} is MDL's and needs rho > 0")
+                raise ValueError(f"{name} = {getattr(self, name)!r} belongs to MDL and needs rho > 0")
         return self
 
 
-class _Adversarial(SpecModel):
-    """What all adversarial recipes have; `gamma` = 0 is the published baseline. A name without default is always kept.
+class AdversarialSpec(SpecModel):
+    """Fields that all adversarial recipes share; gamma = 0 is the published baseline.
 
-    `gamma_in` says where gamma acts; step_size None follows eps: at 8/255 it is the published one.
+    `gamma_in` chooses whether gamma acts in the attack, the descent or both. step_size None follows eps: at 8/255 it
+    is the published step. `name` has no default in a subclass, so canonical JSON always contains it. `rates` holds the
+    learning rates on CIFAR by schedule; each subclass must define it.
     """
 
+    rates: ClassVar[Mapping[str, float]]
+
+    name: str
     loss: str = "sce"
     eps: Radius = 8 / 255
     step_size: Radius | None = None
     gamma: Gamma = 0.0
     gamma_in: Literal["both", "attack", "descent"] = "both"
 
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if "rates" not in cls.__dict__:
+            raise TypeError(f"{cls.__name__} must define `rates`, its learning rates on CIFAR by schedule")
+
     @model_validator(mode="after")
-    def _used(self) -> Self:
+    def _check_gamma(self) -> Self:
         if self.gamma > 0 and self.loss == "std":
-            raise ValueError(f"gamma = {self.gamma:g} has no part in loss = 'std', which is STD alone")
+            raise ValueError(f"gamma = {self.gamma:g} has no effect with loss = 'std', which is STD alone")
         if self.gamma == 0 and self.gamma_in != "both":
             raise ValueError(f"gamma_in = {self.gamma_in!r} needs gamma > 0")
         return self
 
 
-class FastSpec(_Adversarial):
+class FastSpec(AdversarialSpec):
     """Fast-AT: one step of 10/255, or 1.25 eps. `loss` "sce" is CE for gamma = 0; "std" is STD alone."""
 
+    rates = {"cyclic": 0.2, "multistep": 0.2}
     name: Literal["fast"]
     loss: Literal["sce", "std"] = "sce"
 
 
-class MadrySpec(_Adversarial):
+class MadrySpec(AdversarialSpec):
     """Madry-AT: steps of 2/255, or eps / 4."""
 
+    rates = {"cyclic": 0.2, "multistep": 0.2}
     name: Literal["madry"]
     loss: Literal["sce", "std"] = "sce"
     steps: Count = 7
 
 
-class FreeSpec(_Adversarial):
-    """Free-AT: a step of eps for each replay of a batch."""
+class FreeSpec(AdversarialSpec):
+    """Free-AT: one step of eps for each replay of a batch."""
 
+    rates = {"cyclic": 0.1, "multistep": 0.1}
     name: Literal["free"]
     loss: Literal["sce", "std"] = "sce"
     replays: Count = 8
 
 
-class TradesSpec(_Adversarial):
-    """TRADES: steps of 0.007, or 0.223125 eps. `loss` "skl" is KL for gamma = 0; "std" is STD alone."""
+class TradesSpec(AdversarialSpec):
+    """TRADES: steps of 0.007, or 0.223125 eps. `loss` "skl" is KL for gamma = 0; "std" is STD alone.
 
+    `second_clean_pass` passes x twice in training mode, as the published code does.
+    """
+
+    rates = {"cyclic": 0.2, "multistep": 0.1}
     name: Literal["trades"]
     loss: Literal["skl", "std"] = "skl"
     steps: Count = 10
     beta: NonNegative = 6.0
     std_at: Literal["adv", "clean"] = "adv"
+    second_clean_pass: bool = False
 
     @model_validator(mode="after")
-    def _deviates(self) -> Self:
+    def _check_std_at(self) -> Self:
         if self.gamma == 0 and self.std_at != "adv":
-            raise ValueError(f"std_at = {self.std_at!r} needs gamma > 0: without it there is no deviation")
+            raise ValueError(f"std_at = {self.std_at!r} needs gamma > 0: without gamma the loss contains no STD")
         return self
 
 
-RECIPE_SPECS: dict[str, type[NaturalSpec | FastSpec | MadrySpec | FreeSpec | TradesSpec]] = {
-    "natural": NaturalSpec, "fast": FastSpec, "madry": MadrySpec, "free": FreeSpec, "trades": TradesSpec,
-}  # fmt: skip
+RECIPE_SPECS: dict[str, type[NaturalSpec] | type[AdversarialSpec]] = {
+    "natural": NaturalSpec,
+    "fast": FastSpec,
+    "madry": MadrySpec,
+    "free": FreeSpec,
+    "trades": TradesSpec,
+}
 
 
 def recipe_name(recipe: Any) -> str | None:
-    """What a recipe is called; one that does not say is natural."""
+    """The name of a recipe given as a table or a spec; a table without a name is natural training."""
     if isinstance(recipe, Mapping):
         return str(recipe.get("name", "natural"))
-    return recipe.name if isinstance(recipe, NaturalSpec | FastSpec | MadrySpec | FreeSpec | TradesSpec) else None
+    return recipe.name if isinstance(recipe, NaturalSpec | AdversarialSpec) else None
 
 
-RecipeSpec = Annotated[
-    Annotated[NaturalSpec, Tag("natural")]
-    | Annotated[FastSpec, Tag("fast")]
-    | Annotated[MadrySpec, Tag("madry")]
-    | Annotated[FreeSpec, Tag("free")]
-    | Annotated[TradesSpec, Tag("trades")],
-    Discriminator(recipe_name),
-]
+if TYPE_CHECKING:
+    RecipeSpec = NaturalSpec | AdversarialSpec
+else:
+    RecipeSpec = Annotated[
+        Union[tuple(Annotated[spec, Tag(name)] for name, spec in RECIPE_SPECS.items())],  # noqa: UP007
+        Discriminator(recipe_name),
+    ]

@@ -1,55 +1,52 @@
-"""What is said of a spec that is none."""
+"""Error messages for a spec that does not validate."""
 
 import difflib
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from ctrobust.specs.fields import SpecModel
 from ctrobust.specs.recipe import RECIPE_SPECS
-from ctrobust.specs.train import ModelSpec, ScheduleSpec, TrainSpec
+from ctrobust.specs.run_spec import ModelSpec, ScheduleSpec, TrainSpec
 
 
 def explain(error: ValidationError) -> str:
-    """Each wrong key with its value and what is allowed, one a line."""
+    """Name each wrong key with its value and what is allowed, one per line."""
     lines = []
-    for part in error.errors():
-        # a recipe's place is named by its kind as well, which is no key
-        location = tuple(p for i, p in enumerate(part["loc"]) if not (i == 1 and part["loc"][0] == "recipe"))
+    for found in error.errors():
+        # pydantic puts the recipe's name into the location of its fields, but that name is not a key
+        location = tuple(p for i, p in enumerate(found["loc"]) if not (i == 1 and found["loc"][0] == "recipe"))
         key = ".".join(str(piece) for piece in location)
-        message = part["msg"].removeprefix("Value error, ")
-        if part["type"] == "extra_forbidden":
-            lines.append(_unknown(key, part["loc"]))
-        elif part["type"] == "union_tag_invalid":
-            lines.append(f"recipe.name = {part['ctx']['tag']!r} is unknown; allowed: {', '.join(RECIPE_SPECS)}")
-        elif part["type"] == "union_tag_not_found":
-            lines.append(f'{key} = {part["input"]!r}: Input should be a table, as [recipe] with name = "fast"')
+        message = found["msg"].removeprefix("Value error, ")
+        if found["type"] == "extra_forbidden":
+            lines.append(_unknown_key(key, found["loc"]))
+        elif found["type"] == "union_tag_invalid":
+            lines.append(f"recipe.name = {found['ctx']['tag']!r} is unknown; allowed: {', '.join(RECIPE_SPECS)}")
+        elif found["type"] == "union_tag_not_found":
+            lines.append(f'{key} = {found["input"]!r}: Input should be a table, as [recipe] with name = "fast"')
         else:
-            lines.append(f"{key} = {part['input']!r}: {message}" if key else message)
+            lines.append(f"{key} = {found['input']!r}: {message}" if key else message)
     return "\n".join(lines)
 
 
-def _unknown(key: str, location: tuple[int | str, ...]) -> str:
-    """What to say of a key that is not one."""
-    part: Any = TrainSpec
+def _unknown_key(key: str, location: tuple[int | str, ...]) -> str:
+    if location[0] == "recipe":
+        recipe, word = RECIPE_SPECS[str(location[1])], str(location[-1])
+        owners = [name for name, other in RECIPE_SPECS.items() if word in other.model_fields]
+        where = f" (it belongs to {', '.join(owners)})" if owners else _suggestion(word, list(recipe.model_fields))
+        return f"unknown key {key} of recipe {location[1]}{where}; allowed: {', '.join(recipe.model_fields)}"
+    table: Any = TrainSpec
     for piece in location[:-1]:
-        part = RECIPE_SPECS.get(str(piece)) if part is RECIPE_SPECS else part.model_fields[str(piece)].annotation
-        part = RECIPE_SPECS if piece == "recipe" else part
-    allowed = [*part.model_fields, *(["method"] if part is TrainSpec else [])]
-    if location[0] != "recipe":
-        return f"unknown key {key}{_meant(str(location[-1]), allowed)}; allowed: {', '.join(allowed)}"
-    owners = [name for name, recipe in RECIPE_SPECS.items() if location[-1] in recipe.model_fields]
-    where = f" (it belongs to {', '.join(owners)})" if owners else ""
-    meant = where or _meant(str(location[-1]), allowed)
-    return f"unknown key {key} of recipe {location[1]}{meant}; allowed: {', '.join(allowed)}"
+        table = table.model_fields[str(piece)].annotation
+    allowed = [*table.model_fields, *(["method"] if table is TrainSpec else [])]
+    return f"unknown key {key}{_suggestion(str(location[-1]), allowed)}; allowed: {', '.join(allowed)}"
 
 
-def _meant(word: str, allowed: list[str]) -> str:
+def _suggestion(word: str, allowed: list[str]) -> str:
     """In brackets: the table that a key belongs to, or the key that was probably meant."""
-    owners: list[tuple[str, type[SpecModel]]] = [("model", ModelSpec), ("schedule", ScheduleSpec)]
-    owners += [("recipe", recipe) for recipe in RECIPE_SPECS.values()]
-    for table, part in owners:
-        if word != "name" and word in part.model_fields:
-            return f" (it belongs to [{table}])"
+    tables: list[tuple[str, type[BaseModel]]] = [("model", ModelSpec), ("schedule", ScheduleSpec)]
+    tables += [("recipe", recipe) for recipe in RECIPE_SPECS.values()]
+    for name, table in tables:
+        if word != "name" and word in table.model_fields:
+            return f" (it belongs to [{name}])"
     near = difflib.get_close_matches(word, allowed, n=1)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -1,4 +1,4 @@
-"""What a training run is, and what an evaluation."""
+"""The specs of a training run and of an evaluation."""
 
 from typing import Annotated, Literal, Self
 
@@ -9,7 +9,7 @@ from ctrobust.specs.recipe import NaturalSpec, RecipeSpec
 
 
 class ModelSpec(SpecModel):
-    """The network."""
+    """The network: its architecture, and the regularizers in its head (`noise`) and its feature maps (`maps`)."""
 
     name: Literal["mnistnet", "vgg16", "resnet18", "resnet50"] = "mnistnet"
     width: Annotated[int, Field(ge=2)] = 64
@@ -19,22 +19,32 @@ class ModelSpec(SpecModel):
 
 
 class ScheduleSpec(SpecModel):
-    """The learning rate over the run."""
+    """The learning rate over the run.
+
+    `cycle_momentum` lowers the momentum by 0.1 at the largest rate, as torch's CyclicLR does by default.
+    """
 
     name: Literal["cyclic", "multistep"] = "cyclic"
     milestones: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(default=(0.5, 0.75), strict=False)
     factor: Annotated[float, Field(gt=0, le=1)] = 0.1
     warmup: bool = False
+    cycle_momentum: bool = False
 
     @model_validator(mode="after")
-    def _ascending(self) -> Self:
+    def _check_milestones(self) -> Self:
         if list(self.milestones) != sorted(set(self.milestones)):
-            raise ValueError(f"milestones ascend, got {self.milestones}")
+            raise ValueError(f"milestones must ascend, got {self.milestones}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_momentum(self) -> Self:
+        if self.cycle_momentum and self.name != "cyclic":
+            raise ValueError(f"cycle_momentum needs schedule.name = 'cyclic', got {self.name!r}")
         return self
 
 
 class TrainSpec(SpecModel):
-    """One training run, field by field; `train_spec` makes one with what is customary for its data and recipe."""
+    """One training run, field by field. `train_spec` makes one with the defaults for its data and recipe."""
 
     data: str = "digits"
     limit: Count | None = None
@@ -55,33 +65,33 @@ class TrainSpec(SpecModel):
     stop_on_collapse: bool = False
 
     @model_validator(mode="after")
-    def _shares(self) -> Self:
+    def _check_batch_size(self) -> Self:
         if self.batch_size < self.world_size:
             raise ValueError(f"batch_size = {self.batch_size} cannot be shared by {self.world_size} processes")
         return self
 
     @model_validator(mode="after")
-    def _noise(self) -> Self:
+    def _check_samples(self) -> Self:
         samples = self.recipe.samples if isinstance(self.recipe, NaturalSpec) else 1
         if samples > 1 and self.model.noise == "none":
             raise ValueError(f"samples = {samples} needs model.noise: without it all samples are the same")
         return self
 
     @model_validator(mode="after")
-    def _collapses(self) -> Self:
+    def _check_collapse(self) -> Self:
         if self.stop_on_collapse and isinstance(self.recipe, NaturalSpec):
             raise ValueError("stop_on_collapse is for adversarial recipes: natural training does not collapse")
         return self
 
 
 class EvaluationSpec(SpecModel):
-    """One attack on one model: the outcomes of a run are kept under this hash."""
+    """One attack on one weights file; the outcomes are stored under the hash of this spec."""
 
     data: str
     split: Literal["train", "test"] = "test"
     limit: Count | None = None
     attack: str
     chunk: Count = 256
-    weights: str = Field(description="sha256 of the weights")
-    contents: str | None = Field(default=None, description="sha256 of data that is not the published one")
-    revision: int = Field(default=0, description="of the attacks, as they were when the outcomes were made")
+    weights: str = Field(description="the first 16 digits of the SHA-256 of the weights file")
+    contents: str | None = Field(default=None, description="the digest of data that differ from the published ones")
+    revision: int = Field(default=0, description="the revision of the attack that made the outcomes")
