@@ -280,7 +280,7 @@ def training_summary(path: Path, record: dict[str, Any]) -> None:
     )
     if collapses := record.get("collapses"):
         first, times = collapses[0], f", the first of {len(collapses)} such epochs" if len(collapses) > 1 else ""
-        before = "" if first["before"] is None else f" ({100 * first['before']:.1f}% the epoch before)"
+        before = "" if first["before"] is None else f" ({100 * first['before']:.1f}% at best before)"
         say(
             f"collapsed in epoch {first['epoch']}{times}: of a training batch one step left "
             f"{100 * first['one_step']:.1f}%, PGD-5 {100 * first['after']:.1f}%{before}"

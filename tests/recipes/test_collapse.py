@@ -1,30 +1,76 @@
-"""What counts as a collapse, and under which attacks."""
+"""Detection of catastrophic overfitting, and the attacks used for it."""
+
+from collections.abc import Sequence
 
 import pytest
 
 from ctrobust.attacks import PGD
 from ctrobust.recipes import collapse_attack, collapsed, one_step_attack, validation_attack
 
+Epoch = tuple[float, float, float]
+"""Accuracy under PGD-5, under the recipe's own step, and without an attack."""
+
+
+def flags(epochs: Sequence[Epoch], chance: float = 0.1) -> list[bool]:
+    """Whether each epoch counts as collapsed, compared with the best before it that had not."""
+    best, found = None, []
+    for pgd, own_step, clean in epochs:
+        found.append(collapsed(best, clean=clean, own_step=own_step, pgd=pgd, chance=chance))
+        if not found[-1]:
+            best = pgd if best is None else max(best, pgd)
+    return found
+
+
+def test_a_slow_decline_is_a_collapse_once_half_of_the_best_is_lost() -> None:
+    epochs = [(0.40, 0.45, 0.6), (0.25, 0.30, 0.6), (0.10, 0.20, 0.6), (0.0, 0.15, 0.6)]
+    assert flags(epochs) == [False, False, True, True]
+
+
+def test_a_network_robust_only_to_its_own_step_has_collapsed_without_an_earlier_epoch() -> None:
+    assert collapsed(None, clean=0.309, own_step=0.312, pgd=0.164, chance=0.1)
+
+
+def test_a_healthy_run_does_not_collapse() -> None:
+    epochs = [(0.18, 0.20, 0.25), (0.24, 0.29, 0.38), (0.22, 0.30, 0.41), (0.31, 0.38, 0.52), (0.36, 0.45, 0.63)]
+    assert flags(epochs) == [False] * len(epochs)
+
+
+def test_an_untrained_network_at_chance_has_not_collapsed() -> None:
+    assert flags([(0.08, 0.1, 0.11), (0.05, 0.09, 0.1)]) == [False, False]
+
+
+def test_collapsed_epochs_do_not_lower_the_best() -> None:
+    epochs = [(0.40, 0.45, 0.6), (0.05, 0.50, 0.6), (0.12, 0.15, 0.6), (0.21, 0.25, 0.6)]
+    assert flags(epochs) == [False, True, True, False]
+
 
 @pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        (0.5, 0.29, True),
-        (0.5, 0.31, False),
-        (0.5, 0.9, False),
-        (None, 0.0, False),
-        (0.21, 0.0, True),
-        (0.19, 0.0, False),
-    ],
+    ("best", "pgd", "expected"), [(0.5, 0.24, True), (0.5, 0.25, False), (0.5, 0.9, False), (None, 0.01, False)]
 )
-def test_a_fall_of_more_than_a_fifth_is_a_collapse(before: float | None, after: float, expected: bool) -> None:
-    assert collapsed(before, after, one_step=after) is expected
+def test_less_than_half_of_the_best_is_a_collapse(best: float | None, pgd: float, expected: bool) -> None:
+    assert collapsed(best, clean=0.95, own_step=pgd, pgd=pgd, chance=0.1) is expected
 
 
-@pytest.mark.parametrize("before", [None, 0.0, 0.31, 0.9])
-def test_so_is_to_withstand_one_step_but_not_five(before: float | None) -> None:
-    assert collapsed(before, 0.3, one_step=0.51)
-    assert collapsed(before, 0.3, one_step=0.49) is (before == 0.9)
+@pytest.mark.parametrize("best", [None, 0.0, 0.31])
+@pytest.mark.parametrize(("pgd", "expected"), [(0.29, True), (0.31, False)])
+def test_less_than_three_fifths_of_the_own_steps_accuracy_is_a_collapse(
+    best: float | None, pgd: float, expected: bool
+) -> None:
+    assert collapsed(best, clean=0.9, own_step=0.5, pgd=pgd, chance=0.1) is expected
+
+
+@pytest.mark.parametrize(("own_step", "expected"), [(0.21, True), (0.2, False), (0.1, False)])
+def test_the_own_step_counts_only_above_chance(own_step: float, expected: bool) -> None:
+    assert collapsed(None, clean=0.9, own_step=own_step, pgd=0.05, chance=0.2) is expected
+
+
+@pytest.mark.parametrize(
+    ("clean", "pgd", "expected"), [(0.45, 0.2, True), (0.4, 0.2, True), (0.45, 0.23, False), (0.46, 0.2, False)]
+)
+def test_an_own_step_that_lowers_no_accuracy_is_a_collapse_also_at_chance(
+    clean: float, pgd: float, expected: bool
+) -> None:
+    assert collapsed(None, clean=clean, own_step=0.45, pgd=pgd, chance=0.5) is expected
 
 
 @pytest.mark.parametrize("eps", [4 / 255, 8 / 255])

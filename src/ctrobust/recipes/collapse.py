@@ -1,25 +1,23 @@
-"""What is asked of an adversarially trained network after each epoch: does it still stand, and how well."""
+"""Detection of catastrophic overfitting after each epoch of adversarial training, and the attacks used for it."""
 
 from ctrobust.attacks import PGD
 
-GAP = 0.2
-"""Robust accuracy has collapsed if it is this much lower than in the last good epoch, or than under one step."""
-
 
 def collapse_attack(eps: float) -> PGD:
-    """PGD-5 with steps of eps / 4 (2/255 at 8/255), for the epoch's first training batch.
+    """PGD-5 with steps of eps / 4, which is 2/255 at 8/255.
 
     Example:
-        >>> print(watch_attack(8 / 255))
+        >>> print(collapse_attack(8 / 255))
         pgd:eps=8/255,steps=5,step_size=2/255
     """
     return PGD(eps=eps, steps=5, step_size=eps / 4)
 
 
 def one_step_attack(eps: float, step_size: float | None = None) -> PGD:
-    """Fast-AT's own step, 1.25 eps from a uniform start, for the same batch.
+    """Fast-AT's own attack: one step from a uniform start, of 1.25 eps by default.
 
-    Who overfits resists just this one, and FGSM from the image itself perhaps no better than PGD-5.
+    A network that overfits to Fast-AT is robust to this attack alone; FGSM from the clean image may break it as PGD-5
+    does.
 
     Example:
         >>> print(one_step_attack(8 / 255))
@@ -29,18 +27,30 @@ def one_step_attack(eps: float, step_size: float | None = None) -> PGD:
 
 
 def validation_attack(eps: float) -> PGD:
-    """PGD-10 with the same steps, for held-out images."""
+    """PGD-10 with steps of eps / 4, for held-out images."""
     return PGD(eps=eps, steps=10, step_size=eps / 4)
 
 
-def collapsed(before: float | None, after: float, one_step: float) -> bool:
-    """Whether training has fallen into catastrophic overfitting, as Fast-AT does at times.
+def collapsed(best_pgd: float | None, *, clean: float, own_step: float, pgd: float, chance: float) -> bool:
+    """Whether an epoch ended in catastrophic overfitting, by accuracies on the same training images.
 
-    It has if accuracy under PGD-5 fell since the last epoch that had not, or if the network withstands one step but not
-    five: it then hides its gradient instead of resisting, also where it fell slowly or had never been robust.
+    It did if the accuracy under PGD-5 is below half of the best so far, or below 60% of the accuracy under the recipe's
+    own step while that is above chance, or below half of it while the own step does not lower the clean accuracy.
+
+    Args:
+        best_pgd: the best accuracy under PGD-5 among earlier epochs that had not collapsed; None if there is none.
+        clean: accuracy without an attack.
+        own_step: accuracy under the one step that the recipe trains with.
+        pgd: accuracy under PGD-5.
+        chance: accuracy of guessing, 1 / C.
 
     Example:
-        >>> collapsed(0.45, 0.1, one_step=0.2), collapsed(0.45, 0.3, one_step=0.4), collapsed(None, 0.0, one_step=0.5)
-        (True, False, True)
+        >>> collapsed(0.4, clean=0.5, own_step=0.3, pgd=0.25, chance=0.1)
+        False
+        >>> collapsed(0.4, clean=0.5, own_step=0.2, pgd=0.1, chance=0.1)
+        True
     """
-    return one_step - after > GAP or (before is not None and before - after > GAP)
+    fell = best_pgd is not None and pgd < 0.5 * best_pgd
+    only_own_step = own_step > chance and pgd < 0.6 * own_step
+    own_step_harmless = own_step >= clean and pgd < 0.5 * own_step
+    return fell or only_own_step or own_step_harmless

@@ -28,10 +28,14 @@ def measure(state: TrainingState) -> dict[str, Any]:
         if state.eps is not None:
             size = state.spec.recipe.step_size if isinstance(state.spec.recipe, FastSpec) else None
             attacks = (one_step_attack(state.eps, size), collapse_attack(state.eps))
-            outcomes = evaluate_each(state.model.eval(), state.first_batch(), attacks)
-            one_step, accuracy = (outcome.robust_accuracy for outcome in outcomes)
-            found["watched_one_step_accuracy"], found["watched_accuracy"] = one_step, accuracy
-            found["collapsed"] = collapsed(state.progress.watched, accuracy, one_step)
+            own_step, pgd = evaluate_each(state.model.eval(), state.first_images(), attacks)
+            found["watched_clean_accuracy"] = pgd.accuracy
+            found["watched_one_step_accuracy"] = own_step.robust_accuracy
+            found["watched_accuracy"] = pgd.robust_accuracy
+            found["collapsed"] = collapsed(
+                state.progress.watched, clean=pgd.accuracy, own_step=own_step.robust_accuracy, pgd=pgd.robust_accuracy,
+                chance=1 / state.train.num_classes,
+            )  # fmt: skip
         if state.held is not None:
             attack = None if state.eps is None else validation_attack(state.eps)
             outcome = evaluate(state.result.eval(), state.held, attack)
@@ -53,7 +57,7 @@ def update_best(state: TrainingState, run: RunDirectory, found: dict[str, Any]) 
         return
     after, one_step = found["watched_accuracy"], found["watched_one_step_accuracy"]
     if not found["collapsed"]:
-        progress.watched = after
+        progress.watched = after if progress.watched is None else max(progress.watched, after)
         state.keep_good()
         return
     progress.collapses.append({"epoch": epoch, "before": progress.watched, "after": after, "one_step": one_step})

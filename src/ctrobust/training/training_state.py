@@ -171,10 +171,9 @@ class TrainingState:
         """The examples' indices in the order of the epoch under way."""
         return draws.permutation(len(self.train), draws.stream(self.spec.seed, "order", self.progress.epoch))
 
-    def first_batch(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Images and labels with which the epoch under way began: a batch, or 128 where it has fewer."""
-        count = max(self.spec.batch_size, 128)
-        return self.images(self.order()[:count], self.progress.epoch * self.batches * self.replays)
+    def first_images(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """The 256 training images and labels with which the epoch under way began, for collapse detection."""
+        return self.images(self.order()[:256], self.progress.epoch * self.batches * self.replays)
 
     def images(self, index: torch.Tensor, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Images and labels as the batch that begins at optimizer step `step` has them, on the run's device."""
