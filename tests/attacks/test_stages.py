@@ -2,13 +2,12 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks import FGSM, PGD, Attack, AttackResult, stages
+from ctrobust.attacks import FGSM, PGD, Attack, stages
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.fused import FusedModel
 from ctrobust.attacks.projections import Norm
@@ -17,7 +16,7 @@ from ctrobust.errors import InputError
 
 
 @dataclass(frozen=True)
-class Scripted:
+class Scripted(Attack):
     """Fools in part (restart, target) the examples that its script says, and notes whom it was given."""
 
     script: dict[tuple[int, int], list[int]]
@@ -26,20 +25,11 @@ class Scripted:
     optional: bool = False
     steps: int = 1
 
-    eps: ClassVar[float] = 1.0
-    norm: ClassVar[Norm] = "linf"
-    targeted: ClassVar[bool] = False
+    eps = 1.0
+    norm: Norm = "linf"
 
     def __str__(self) -> str:
         return "scripted"
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        return self.run(model, x, y, keys).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        return run_attack(self, model, x, y, keys, clean_logits)
 
     def stages(self) -> tuple[Stage, ...]:
         return tuple(Stage(self, restart, target, self.optional) for restart, target in self.script)

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ctrobust.attacks import PGD, AutoAttack, Square
-from ctrobust.attacks.stages import Attack
+from ctrobust.attacks import PGD, Attack, AutoAttack, Square
 from ctrobust.errors import InputError
 from ctrobust.evaluation import evaluate, evaluate_each, evaluation_state
 from ctrobust.outcomes import Evaluation

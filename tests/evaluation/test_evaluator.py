@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 import ctrobust as ct
-from ctrobust.attacks import FGSM, PGD, AttackResult, AutoAttack
+from ctrobust.attacks import FGSM, PGD, Attack, AutoAttack
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.projections import Norm
-from ctrobust.attacks.stages import Stage, run_attack
+from ctrobust.attacks.stages import Stage
 from ctrobust.data import Dataset, to_float
 from ctrobust.errors import CtrobustError, InputError
 from ctrobust.evaluation import evaluate, evaluate_each
@@ -65,7 +65,7 @@ def assert_same(a: Evaluation, b: Evaluation) -> None:
 
 
 @dataclass(frozen=True)
-class Shift:
+class Shift(Attack):
     """Adds `by` to the pixels of each image, whatever the model, and claims to have succeeded."""
 
     by: float | tuple[float, ...]
@@ -73,20 +73,6 @@ class Shift:
     norm: Norm = "linf"
     steps: int = 1
     targeted: bool = False
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        return self.run(model, x, y, keys).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        return run_attack(self, model, x, y, keys, clean_logits)
-
-    def stages(self) -> tuple[Stage, ...]:
-        return (Stage(self),)
-
-    def least_classes(self) -> int:
-        return 2
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:
         assert stage.attack is self

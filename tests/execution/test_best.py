@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ctrobust import attacks
 from ctrobust import data as datasets
 from ctrobust.attacks import FGSM
 from ctrobust.execution import evaluate_stored
@@ -30,7 +29,7 @@ def test_those_of_the_best_weights_are_kept_with_the_run(run: Path, monkeypatch:
 def test_those_of_another_revision_of_the_attacks_are_made_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test = datasets.load("digits", "test")
     (first,) = evaluate_stored(run, test, [FGSM(0.1)], limit=20)
-    monkeypatch.setattr(attacks, "REVISION", attacks.REVISION + 1)
+    monkeypatch.setattr(FGSM, "revision", FGSM.revision + 1)
     (second,) = evaluate_stored(run, test, [FGSM(0.1)], limit=20)
     assert second.seconds is not None
     assert second.file != first.file

@@ -6,6 +6,7 @@ from ctrobust.attacks.apgd import APGD
 from ctrobust.attacks.attack_losses import ATTACK_LOSSES
 from ctrobust.attacks.attack_text import Value, parse_attack
 from ctrobust.attacks.autoattack import AutoAttack
+from ctrobust.attacks.base import Attack
 from ctrobust.attacks.cw import CW
 from ctrobust.attacks.fab import FAB
 from ctrobust.attacks.fgsm import FGSM
@@ -14,7 +15,6 @@ from ctrobust.attacks.mifgsm import MIFGSM
 from ctrobust.attacks.pgd import PGD
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.square import Square
-from ctrobust.attacks.stages import Attack
 
 ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
     "fgsm": (FGSM, {}),
@@ -38,9 +38,6 @@ ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
 }
 """Name -> class and the fields that the name sets."""
 
-REVISION = 0
-"""To be raised by one when an attack gives other outcomes than before: stored ones are then made again."""
-
 __all__ = [
     "APGD",
     "ATTACKS",
@@ -50,13 +47,13 @@ __all__ = [
     "FGSM",
     "MIFGSM",
     "PGD",
-    "REVISION",
     "Attack",
     "AttackResult",
     "AutoAttack",
     "Square",
     "fuse",
     "parse",
+    "revision",
 ]
 
 
@@ -71,3 +68,8 @@ def parse(text: str) -> Attack:
     """
     attack: Attack = parse_attack(text, ATTACKS)
     return attack
+
+
+def revision(attack: Attack) -> int:
+    """Sum the revisions of the attack's class and of the classes whose stages it runs, as AutoAttack does."""
+    return sum(kind.revision for kind in {type(attack), *(type(stage.attack) for stage in attack.stages())})

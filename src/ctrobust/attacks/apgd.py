@@ -1,20 +1,19 @@
 """Auto-PGD of Croce and Hein, and with loss="std" the paper's S-APGD."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
 
 from ctrobust import draws
 from ctrobust.attacks.apgd_state import APGDState
-from ctrobust.attacks.attack_losses import Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_losses import Loss, resolve_loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
 from ctrobust.attacks.projections import NORMS, Norm, steepest
 from ctrobust.attacks.random_starts import sphere_start
-from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.stages import Stage, run_attack
+from ctrobust.attacks.stages import Stage
 from ctrobust.errors import InputError
 
 MOMENTUM = 0.75
@@ -40,7 +39,7 @@ def checkpoints(steps: int) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class APGD:
+class APGD(Attack):
     """Momentum steps from the ball's sphere, first of 2 eps, halved for each example where its own ascent stalls.
 
     z = P(x_k + s_k sign grad L(x_k));  x_{k+1} = P(x_k + a (z - x_k) + (1 - a) (x_k - x_{k-1})),  a = .75, first 1
@@ -73,6 +72,8 @@ class APGD:
         apgd:eps=8/255,loss=dlr,targets=9
     """
 
+    revision: ClassVar[int] = 0
+
     eps: float
     steps: int = 100
     loss: str | Loss = "ce"
@@ -96,28 +97,6 @@ class APGD:
             raise InputError(f"targets={self.targets} chooses wrong classes; with targeted y already are the classes")
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted, toward_target=self.targets > 0))
 
-    def __str__(self) -> str:
-        return format_attack(self, "apgd")
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, verify_last=len(self.stages()) > 1).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        """The attacked images with outcomes and counts."""
-        return run_attack(self, model, x, y, keys, clean_logits)
-
-    def stages(self) -> tuple[Stage, ...]:
-        """All target classes of a restart, then the next restart."""
-        ranks = range(1, self.targets + 1) if self.targets else (0,)
-        return tuple(Stage(self, restart, rank) for restart in range(self.restarts) for rank in ranks)
-
-    def least_classes(self) -> int:
-        """Those that the loss needs."""
-        return least_classes(self.loss, toward_target=self.targets > 0)
-
     def run_stage(self, state: AttackState, stage: Stage) -> None:
         """All steps from one start."""
         state.drop_misclassified()
@@ -138,11 +117,11 @@ class APGD:
             active, gradient, loss = state.gradient_of_active(at, index, ascended, target=target, eot=self.eot)
             if len(loss) < len(index):
                 state.record(index[~active], at[~active], fooled=True)
-                apgd_state.keep(active)
+                apgd_state.select(active)
                 if not len(loss):
                     return
-            apgd_state.arrive(steepest(gradient, self.norm), loss)
+            apgd_state.update_best(steepest(gradient, self.norm), loss)
             if step in checks:
-                apgd_state.check(enough=self.rho * checks[step])
+                apgd_state.checkpoint(max_increases=self.rho * checks[step])
             state.resume_state.report_progress(step / self.steps)
         state.record(apgd_state.index, apgd_state.best, fooled=False)

@@ -4,22 +4,19 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from torch import Tensor, nn
-
 from ctrobust.attacks.apgd import APGD
-from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.base import Attack
 from ctrobust.attacks.fab import FAB
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps
 from ctrobust.attacks.projections import NORMS, Norm
-from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.square import Square
-from ctrobust.attacks.stages import Attack, Stage, run_attack
+from ctrobust.attacks.stages import Stage
 
 Version = Literal["standard", "plus", "rand"]
 
 
 @dataclass(frozen=True)
-class AutoAttack:
+class AutoAttack(Attack):
     """Several attacks, each from the clean image and only on the examples that withstood those before.
 
     standard: APGD-CE, APGD-T, FAB-T, Square. plus: APGD-CE, APGD-DLR and FAB with 5 restarts, Square, APGD-T, FAB-T.
@@ -39,8 +36,8 @@ class AutoAttack:
         autoattack:eps=8/255 20
     """
 
-    steps: ClassVar[int] = 100
-    targeted: ClassVar[bool] = False
+    revision: ClassVar[int] = 0
+    steps = 100
 
     eps: float
     norm: Norm = "linf"
@@ -53,19 +50,6 @@ class AutoAttack:
         check_eps(self.eps, self.norm)
         check_choice(self.version, "version", ("standard", "plus", "rand"))
         check_count(self.queries, "queries")
-
-    def __str__(self) -> str:
-        return format_attack(self, "autoattack")
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """The attacked images, (N, ...)."""
-        return self.run(model, x, y, keys).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        """The attacked images with outcomes and counts."""
-        return run_attack(self, model, x, y, keys, clean_logits)
 
     def attacks(self) -> tuple[Attack, ...]:
         """Those of the ensemble, in their order."""

@@ -1,22 +1,22 @@
 """The attacks of Carlini and Wagner: in l-infinity in two forms, and in l2."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ctrobust.attacks.attack_losses import resolve_loss
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.attack_text import format_attack
-from ctrobust.attacks.cw_l2 import Searches
-from ctrobust.attacks.cw_linf import Penalties
+from ctrobust.attacks.base import Attack
+from ctrobust.attacks.cw_l2 import BinarySearch
+from ctrobust.attacks.cw_linf import TauSchedule
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps
 from ctrobust.attacks.pgd import PGD
 from ctrobust.attacks.projections import NORMS, Norm, distance, project
-from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.stages import Stage, run_attack
-from ctrobust.attacks.tanh_descent import Descent
+from ctrobust.attacks.stages import Stage
+from ctrobust.attacks.tanh_descent import TanhAdam
 from ctrobust.errors import InputError
 
 Form = Literal["tanh", "pgd"]
@@ -33,7 +33,7 @@ STEPS: dict[tuple[Norm, Form], int] = {
 class Weights(Protocol):
     """How an example's margin and perturbation are weighed, and when otherwise."""
 
-    def keep(self, active: Tensor) -> None:
+    def select(self, active: Tensor) -> None:
         """Drop the others."""
         ...
 
@@ -41,17 +41,17 @@ class Weights(Protocol):
         """What is descended, with respect to the images."""
         ...
 
-    def ended(self, count: Tensor, steps: int, fooled: Tensor, far: Tensor, missing: Tensor) -> Tensor:
+    def finished(self, count: Tensor, steps: int, fooled: Tensor, far: Tensor, missing: Tensor) -> Tensor:
         """(n,) whose descent is over."""
         ...
 
-    def turn(self, ended: Tensor) -> Tensor:
+    def update(self, ended: Tensor) -> Tensor:
         """New weights for those of the mask; (n,) for whom there are none."""
         ...
 
 
 @dataclass(frozen=True)
-class CW:
+class CW(Attack):
     """The margin max_{j != y} z_j - z_y against the size of the perturbation; success is an image inside the ball.
 
     form "tanh": Adam on w, x_adv = (tanh w + 1) / 2. In linf, with ART's defaults, rounds of 10 steps from x minimize
@@ -75,6 +75,8 @@ class CW:
         >>> print(CW(eps=8 / 255))
         cw:eps=8/255,form=tanh,steps=10
     """
+
+    revision: ClassVar[int] = 0
 
     eps: float
     norm: Norm = "linf"
@@ -103,43 +105,28 @@ class CW:
         text = format_attack(self, "cw")
         return text if self.form == "pgd" else text.replace(",steps=", ",form=tanh,steps=", 1)
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, verify_last=False).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        """The attacked images with outcomes and counts."""
-        return run_attack(self, model, x, y, keys, clean_logits)
-
     def stages(self) -> tuple[Stage, ...]:
-        """Only itself."""
-        return (Stage(self),)
+        """Return the stage of PGD on the margin for form "pgd"."""
+        if self.form == "tanh":
+            return (Stage(self),)
+        margin_pgd = PGD(
+            self.eps, self.steps, loss="margin", norm=self.norm, targeted=self.targeted, seed=self.seed
+        )  # fmt: skip
+        return margin_pgd.stages()
 
-    def least_classes(self) -> int:
-        """The margin is of two."""
-        return 2
-
-    def run_stage(self, state: AttackState, stage: Stage) -> None:
-        """All rounds or searches, or PGD's steps."""
-        if self.form == "pgd":
-            pgd = PGD(
-                self.eps, self.steps, loss="margin", norm=self.norm, targeted=self.targeted, seed=self.seed
-            )  # fmt: skip
-            pgd.run_stage(state, stage)
-            return
+    def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
+        """Run all rounds or searches."""
         state.drop_misclassified()
         index = state.active()
         if len(index):
             x = state.x[index]
-            weights: Weights = Penalties.begin(x) if self.norm == "linf" else Searches.begin(x, self.searches)
+            weights: Weights = TauSchedule.begin(x) if self.norm == "linf" else BinarySearch.begin(x, self.searches)
             self._verify(state, self._descend(state, index, x, weights))
 
     def _descend(self, state: AttackState, index: Tensor, x: Tensor, weights: Weights) -> Tensor:
         """Every round of every example, each at its own pace; the positions of who withstood."""
         withstood, rows = [], (-1, *[1] * (x.dim() - 1))
-        margin, descent = resolve_loss("margin"), Descent.begin(x)
+        margin, descent = resolve_loss("margin"), TanhAdam.begin(x)
         adv = descent.images()
         gradient, lead, _ = state.gradient(adv, index, margin)
         at_start, nearest = (gradient, lead), x.new_full((len(x),), torch.inf)
@@ -155,8 +142,8 @@ class CW:
             if nearer.any():
                 nearest = torch.where(nearer, far, nearest)
                 state.record(index[nearer], adv[nearer], far[nearer] <= self.eps)
-            ended = weights.ended(descent.count, self.steps, sure, far, (self.confidence - lead).clamp_(min=0.0))
-            out = weights.turn(ended) & ~done
+            ended = weights.finished(descent.count, self.steps, sure, far, (self.confidence - lead).clamp_(min=0.0))
+            out = weights.update(ended) & ~done
             if out.any():
                 never = out & (nearest == torch.inf)
                 state.record(index[never], adv[never], fooled=False)
@@ -167,8 +154,8 @@ class CW:
                 gradient[ended], lead[ended] = at_start[0][ended], at_start[1][ended]
             if (leaves := out | done).any():
                 active = ~leaves
-                descent.keep(active)
-                weights.keep(active)
+                descent.select(active)
+                weights.select(active)
                 index, x, adv, gradient, lead, nearest = (
                     tensor[active] for tensor in (index, x, adv, gradient, lead, nearest)
                 )

@@ -5,18 +5,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ctrobust import draws
 from ctrobust.attacks.attack_losses import resolve_loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_share
-from ctrobust.attacks.hyperplanes import off, shortest
+from ctrobust.attacks.hyperplanes import hyperplane_distance, hyperplane_step
 from ctrobust.attacks.projections import NORMS, Norm, distance, least, project
 from ctrobust.attacks.random_starts import sphere_start
-from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.stages import Stage, run_attack
+from ctrobust.attacks.stages import Stage
 from ctrobust.errors import InputError
 
 LEAST = 1e-8
@@ -24,7 +23,7 @@ LEAST = 1e-8
 
 
 @dataclass(frozen=True)
-class FAB:
+class FAB(Attack):
     """Steps to where the boundary would be if the model were linear, drawn to the image, shorter after each success.
 
     x_k <- (1 - a) (x_k + overshoot d_1) + a (x + overshoot d_2),  a = min(|d_1| / (|d_1| + |d_2|), alpha_max)
@@ -59,6 +58,8 @@ class FAB:
         fab:eps=8/255,targets=9
     """
 
+    revision: ClassVar[int] = 0
+
     eps: float
     steps: int = 100
     norm: Norm = "linf"
@@ -68,8 +69,6 @@ class FAB:
     overshoot: float = 1.05
     beta: float = 0.9
     seed: int = 0
-
-    targeted: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_choice(self.norm, "norm", NORMS)
@@ -82,28 +81,6 @@ class FAB:
             check_share(getattr(self, name), name)
         if not 1.0 <= self.overshoot < math.inf:
             raise InputError(f"overshoot is finite and at least 1, got {self.overshoot}")
-
-    def __str__(self) -> str:
-        return format_attack(self, "fab")
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, verify_last=len(self.stages()) > 1).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        """The attacked images with outcomes and counts."""
-        return run_attack(self, model, x, y, keys, clean_logits)
-
-    def stages(self) -> tuple[Stage, ...]:
-        """All target classes of a restart, then the next restart."""
-        ranks = range(1, self.targets + 1) if self.targets else (0,)
-        return tuple(Stage(self, restart, rank) for restart in range(self.restarts) for rank in ranks)
-
-    def least_classes(self) -> int:
-        """Any boundary will do."""
-        return 2
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:
         """All steps from one start."""
@@ -145,7 +122,7 @@ class FAB:
         nearest = at.new_full((len(at),), torch.inf)
         value, gradient = torch.zeros_like(nearest), torch.zeros_like(at)
         for other_value, other_gradient in state.boundaries(at, index):
-            way = off(other_gradient.flatten(1), other_value, self.norm)
+            way = hyperplane_distance(other_gradient.flatten(1), other_value, self.norm)
             nearer = way < nearest
             nearest, value = torch.where(nearer, way, nearest), torch.where(nearer, other_value, value)
             gradient = torch.where(nearer.view(-1, *[1] * (at.dim() - 1)), other_gradient, gradient)
@@ -154,8 +131,8 @@ class FAB:
     def _step(self, x: Tensor, adv: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
         """Where the next iterate is, given the boundary as seen from adv."""
         shape, x, adv, gradient = x.shape, x.flatten(1), adv.flatten(1), gradient.flatten(1)
-        here = shortest(adv, gradient, value, self.norm)
-        there = shortest(x, gradient, value + (x - adv).mul_(gradient).sum(1), self.norm)
+        here = hyperplane_step(adv, gradient, value, self.norm)
+        there = hyperplane_step(x, gradient, value + (x - adv).mul_(gradient).sum(1), self.norm)
         nowhere = x.new_zeros(())
         way, direct = (distance(d, nowhere, self.norm).clamp_(min=least(x.dtype, LEAST)) for d in (here, there))
         share = (way / (way + direct)).clamp_(max=self.alpha_max)[:, None]

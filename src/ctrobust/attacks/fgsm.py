@@ -3,22 +3,21 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.attack_losses import Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_losses import Loss, resolve_loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_eps, check_loss
 from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, steepest
 from ctrobust.attacks.random_starts import beside
-from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.stages import Stage, run_attack
+from ctrobust.attacks.stages import Stage
 
 
 @dataclass(frozen=True)
-class FGSM:
+class FGSM(Attack):
     """One step of eps along the sign of the gradient: clip(x + eps sign grad L(f(x), y), 0, 1).
 
     KL and SKL, whose gradient at x is zero, are differentiated at x + 0.001 N(0, 1). In l2 (the fast gradient method)
@@ -38,7 +37,8 @@ class FGSM:
         fgsm:eps=8/255,loss=sce(gamma=5)
     """
 
-    steps: ClassVar[int] = 1
+    revision: ClassVar[int] = 0
+    steps = 1
 
     eps: float
     loss: str | Loss = "ce"
@@ -52,27 +52,6 @@ class FGSM:
         check_eps(self.eps, self.norm)
         check_choice(self.success, "success", ("any", "last"))
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
-
-    def __str__(self) -> str:
-        return format_attack(self, "fgsm")
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, verify_last=False).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        """The attacked images with outcomes and counts."""
-        return run_attack(self, model, x, y, keys, clean_logits)
-
-    def stages(self) -> tuple[Stage, ...]:
-        """Only itself."""
-        return (Stage(self),)
-
-    def least_classes(self) -> int:
-        """Those that the loss needs."""
-        return least_classes(self.loss)
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
         """The one step."""

@@ -1,24 +1,24 @@
 """The momentum iterative fast gradient sign method."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.attack_losses import Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_losses import Loss, resolve_loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
 from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, project, steepest
 from ctrobust.attacks.random_starts import beside
-from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.stages import Stage, run_attack
+from ctrobust.attacks.stages import Stage
 
 
 @dataclass(frozen=True)
-class MIFGSM:
+class MIFGSM(Attack):
     """Steps along the sign of an accumulated gradient, from the image itself.
 
     g <- momentum g + grad / mean |grad|;  x_adv <- clip(x_adv + step_size sign g) to the ball, then the box
@@ -39,6 +39,8 @@ class MIFGSM:
         >>> print(MIFGSM(eps=8 / 255, momentum=0.9))
         mifgsm:eps=8/255,momentum=0.9
     """
+
+    revision: ClassVar[int] = 0
 
     eps: float
     steps: int = 10
@@ -61,27 +63,6 @@ class MIFGSM:
         check_share(self.momentum, "momentum")
         check_choice(self.success, "success", ("any", "last"))
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
-
-    def __str__(self) -> str:
-        return format_attack(self, "mifgsm")
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, verify_last=False).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        """The attacked images with outcomes and counts."""
-        return run_attack(self, model, x, y, keys, clean_logits)
-
-    def stages(self) -> tuple[Stage, ...]:
-        """Only itself."""
-        return (Stage(self),)
-
-    def least_classes(self) -> int:
-        """Those that the loss needs."""
-        return least_classes(self.loss)
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
         """All steps."""

@@ -1,23 +1,23 @@
 """Projected gradient descent, and with loss="std" the paper's S-PGD."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.attack_losses import Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_losses import Loss, resolve_loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss
 from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, project, steepest
 from ctrobust.attacks.random_starts import ball_start, beside
-from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.stages import Stage, run_attack
+from ctrobust.attacks.stages import Stage
 
 
 @dataclass(frozen=True)
-class PGD:
+class PGD(Attack):
     """Steps along the gradient's sign from a uniform start, projected on the ball and then the box after each.
 
     x_adv <- clip(x + clip(x_adv + step_size sign grad L(f(x_adv), y) - x, -eps, eps), 0, 1)
@@ -44,6 +44,8 @@ class PGD:
         pgd:eps=8/255,step_size=2/255,loss=std
     """
 
+    revision: ClassVar[int] = 0
+
     eps: float
     steps: int = 20
     step_size: float | None = None
@@ -65,27 +67,6 @@ class PGD:
             check_eps(self.step_size, self.norm, "step_size")
         check_choice(self.success, "success", ("any", "last"))
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
-
-    def __str__(self) -> str:
-        return format_attack(self, "pgd")
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """The attacked images, (N, ...)."""
-        return run_attack(self, model, x, y, keys, verify_last=self.restarts > 1).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        """The attacked images with outcomes and counts."""
-        return run_attack(self, model, x, y, keys, clean_logits)
-
-    def stages(self) -> tuple[Stage, ...]:
-        """One for each restart."""
-        return tuple(Stage(self, restart) for restart in range(self.restarts))
-
-    def least_classes(self) -> int:
-        """Those that the loss needs."""
-        return least_classes(self.loss)
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:
         """All steps from one start."""

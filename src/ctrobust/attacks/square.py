@@ -1,61 +1,64 @@
-"""The Square attack: random search by squares, with forward passes only."""
+"""The Square attack of Andriushchenko et al.: random search by squares, with forward passes only."""
 
 import bisect
 import functools
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.attack_losses import AttackLoss, Loss, least_classes, resolve_loss
+from ctrobust.attacks.attack_losses import AttackLoss, Loss, resolve_loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
 from ctrobust.attacks.projections import NORMS, Norm
-from ctrobust.attacks.result import AttackResult
-from ctrobust.attacks.square_moves import MOVES
-from ctrobust.attacks.stages import Stage, run_attack
+from ctrobust.attacks.square_moves import SQUARE_SAMPLERS
+from ctrobust.attacks.stages import Stage
 from ctrobust.errors import InputError
 
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 """The squares' area is halved after each of these queries."""
 
-SCHEDULED = 10_000
+SCHEDULE_QUERIES = 10_000
 """The number of queries for which that schedule was made."""
 
-AHEAD = 64
-"""Draws are made for so many queries at once, and the state is kept as often."""
+CHUNK = 64
+"""Number of queries whose random draws are made at once; the resume state is written after each chunk."""
 
 
 @dataclass(frozen=True)
-class Square:
-    """From vertical stripes, squares of random signs at random places are kept where they raise the loss.
+class Square(Attack):
+    """Random search: a square of random sign at a random position is accepted where it increases the loss.
 
     x_new = clip(x_adv + (+-2 eps per channel, in a square));  x_adv <- x_new where L(f(x_new), y) > L(f(x_adv), y)
 
-    In l2 (Andriushchenko et al. 2020) the start is a grid of bumps, and a query moves the offset of two windows into
-    the first of them. The first image that fools ends an example's attack; who is never fooled is given back at the
-    image of the highest loss. Passes for who stands: the clean one, the start, and one for each query.
+    The search starts at vertical stripes of +-eps. In l2 the start is a grid of bumps, and a query moves the
+    perturbation of two windows into the first of them. An example's attack ends at its first misclassified image; an
+    example that is never misclassified gets the image of the highest loss. A robust example costs 2 + queries forward
+    passes: the clean image, the start and the queries.
 
     Attributes:
         eps: radius of the ball.
-        queries: squares that are tried after the start.
+        queries: number of squares tried after the start.
         norm: "linf" or "l2".
-        p: share of the image that the first squares cover.
-        rescale: whether the schedule of their size, made for 10,000 queries, is scaled to `queries`.
-        restarts: with other draws, on those who still stand.
+        p: fraction of the image that the first squares cover.
+        rescale: whether the schedule of the side length, made for 10,000 queries, is scaled to `queries`.
+        restarts: number of runs with other random draws, each on the remaining examples.
         targeted: y are the classes to reach; for losses ce and margin.
-        loss: what must rise, as for PGD.
-        seed: of all draws.
+        loss: the loss to increase, as for PGD.
+        seed: seed of all random draws.
 
     Example:
         >>> print(Square(eps=8 / 255, queries=1000))
         square:eps=8/255,queries=1000
-        >>> Square(eps=8 / 255).side(0, 32, 32), Square(eps=8 / 255).side(4999, 32, 32)
+        >>> Square(eps=8 / 255).side_length(0, 32, 32), Square(eps=8 / 255).side_length(4999, 32, 32)
         (29, 3)
     """
+
+    revision: ClassVar[int] = 0
 
     eps: float
     queries: int = 5000
@@ -75,133 +78,110 @@ class Square:
         check_share(self.p, "p")
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
-    def __str__(self) -> str:
-        return format_attack(self, "square")
-
     @property
-    def steps(self) -> int:
-        """The queries."""
+    def steps(self) -> int:  # type: ignore[override]
         return self.queries
 
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """The attacked images, (N, C, H, W)."""
-        return run_attack(self, model, x, y, keys, verify_last=self.restarts > 1).x_adv
-
-    def run(
-        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
-    ) -> AttackResult:
-        """The attacked images with outcomes and counts."""
-        return run_attack(self, model, x, y, keys, clean_logits)
-
-    def stages(self) -> tuple[Stage, ...]:
-        """One for each restart."""
-        return tuple(Stage(self, restart) for restart in range(self.restarts))
-
-    def least_classes(self) -> int:
-        """Those that the loss needs."""
-        return least_classes(self.loss)
-
-    def share(self, query: int) -> float:
-        """What part of the image the square of a query, from 0, covers."""
-        scheduled = query * SCHEDULED // self.queries if self.rescale else query
+    def area_fraction(self, query: int) -> float:
+        """Return the fraction of the image that the square of a query, counted from 0, covers."""
+        scheduled = query * SCHEDULE_QUERIES // self.queries if self.rescale else query
         return math.ldexp(self.p, -bisect.bisect_left(HALVED_AFTER, scheduled))
 
-    def side(self, query: int, height: int, width: int) -> int:
-        """Of the square of a query, from 0, in pixels."""
-        side = max(round(math.sqrt(self.share(query) * height * width)), MOVES[self.norm].least)
+    def side_length(self, query: int, height: int, width: int) -> int:
+        """Return the side length in pixels of the square of a query, counted from 0."""
+        side = max(round(math.sqrt(self.area_fraction(query) * height * width)), SQUARE_SAMPLERS[self.norm].min_side)
         return min(side, height, width)
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:
-        """All queries from one start."""
         if state.x.dim() != 4:
             raise InputError(f"Square needs images of shape (N, C, H, W), got {tuple(state.x.shape)}")
         state.drop_misclassified()
-        stream, moves = draws.stream(self.seed, "square", stage.restart), MOVES[self.norm]
-        kept = _take_up(state, stream)
+        stream, sampler = draws.stream(self.seed, "square", stage.restart), SQUARE_SAMPLERS[self.norm]
+        stored = _restore(state, stream)
         index = state.active()
         if not len(index):
             return
-        ascended, frame = resolve_loss(self.loss), moves.frame(state.x[index], self.eps)
-        if kept is None:
-            begin, adv = 0, moves.start(frame, state.keys[index], draws.stream(stream, "start"), self.eps)
-            search = _Search(stream, ascended, index, frame, adv, state.x.new_full((len(index),), -torch.inf))
-            self._try(state, search, adv)
+        attack_loss, constants = resolve_loss(self.loss), sampler.constants(state.x[index], self.eps)
+        if stored is None:
+            begin, adv = 0, sampler.start(constants, state.keys[index], draws.stream(stream, "start"), self.eps)
+            search = _Search(stream, attack_loss, index, constants, adv, state.x.new_full((len(index),), -torch.inf))
+            self._query(state, search, adv)
         else:
-            begin, adv = int(kept["query"]), state.found[index]
-            search = _Search(stream, ascended, index, frame, adv, kept["value"][index])
+            begin, adv = int(stored["query"]), state.found[index]
+            search = _Search(stream, attack_loss, index, constants, adv, stored["value"][index])
 
         while begin < self.queries and len(search.index):
-            end = min(begin + AHEAD, self.queries)
-            self._try_many(state, search, begin, end)
-            state.resume_state.write(functools.partial(_page, state, search, end))
+            end = min(begin + CHUNK, self.queries)
+            self._query_chunk(state, search, begin, end)
+            state.resume_state.write(functools.partial(_snapshot, state, search, end))
             state.resume_state.report_progress(end / self.queries)
             begin = end
         state.record(search.index, search.adv, fooled=False)
 
-    def _try_many(self, state: AttackState, search: "_Search", begin: int, end: int) -> None:
-        """Queries whose draws are made together."""
-        moves, shape = MOVES[self.norm], state.x.shape[1:]
-        sides = [self.side(query, *shape[1:]) for query in range(begin, end)]
-        search.plan = moves.plan(state.keys[search.index], draws.stream(search.stream, begin), sides, shape)
+    def _query_chunk(self, state: AttackState, search: "_Search", begin: int, end: int) -> None:
+        """Make the queries begin..end-1, whose random draws are made together."""
+        sampler, shape = SQUARE_SAMPLERS[self.norm], state.x.shape[1:]
+        sides = [self.side_length(query, *shape[1:]) for query in range(begin, end)]
+        search.drawn = sampler.draw(state.keys[search.index], draws.stream(search.stream, begin), sides, shape)
         for k, side in enumerate(sides):
             if not len(search.index):
                 return
-            move = [drawn[k] for drawn in search.plan]
-            self._try(state, search, moves.candidate(search.frame, search.adv, move, side, self.eps))
+            drawn = [tensor[k] for tensor in search.drawn]
+            self._query(state, search, sampler.candidate(search.constants, search.adv, drawn, side, self.eps))
 
-    def _try(self, state: AttackState, search: "_Search", candidate: Tensor) -> None:
-        """One query: who is fooled leaves, of the others those who rose move on."""
+    def _query(self, state: AttackState, search: "_Search", candidate: Tensor) -> None:
+        """Classify the candidates: drop the broken examples, and accept those that increase the loss."""
         logits = state.forward(candidate, search.index)
-        lost = state.wrong(logits, search.index)
-        if lost.any():
-            state.record(search.index[lost], candidate[lost], fooled=True)
-            active = ~lost
-            search.keep(active)
+        broken = state.wrong(logits, search.index)
+        if broken.any():
+            state.record(search.index[broken], candidate[broken], fooled=True)
+            active = ~broken
+            search.select(active)
             candidate, logits = candidate[active], logits[active]
             if not len(candidate):
                 return
-        clean = state.clean[search.index] if search.ascended.needs_clean else logits
-        value = search.ascended.value(logits, state.y[search.index], clean, None)
-        search.rise(candidate, -value if self.targeted else value)
+        clean = state.clean[search.index] if search.attack_loss.needs_clean else logits
+        value = search.attack_loss.value(logits, state.y[search.index], clean, None)
+        search.update_best(candidate, -value if self.targeted else value)
 
 
 @dataclass
 class _Search:
-    """How far the search has come.
+    """State of the random search on the active examples.
 
     Attributes:
-        stream: of its draws.
-        ascended: the loss.
+        stream: stream of its random draws.
+        attack_loss: the loss to increase.
         index: positions (n,) in the batch.
-        frame: what the moves need to know of the images.
-        adv: (n, C, H, W) the best images so far.
+        constants: what the sampler needs of the clean images, each (n, ...).
+        adv: (n, C, H, W) the images of the highest loss so far.
         value: (n,) their losses.
-        plan: the draws for the next queries, (queries, n, ...).
+        drawn: the random draws of the current chunk, each (queries, n, ...).
     """
 
     stream: int
-    ascended: AttackLoss
+    attack_loss: AttackLoss
     index: Tensor
-    frame: tuple[Tensor, ...]
+    constants: tuple[Tensor, ...]
     adv: Tensor
     value: Tensor
-    plan: tuple[Tensor, ...] = ()
+    drawn: tuple[Tensor, ...] = ()
 
-    def keep(self, active: Tensor) -> None:
-        """Drop the others."""
+    def select(self, active: Tensor) -> None:
+        """Keep only the active examples; `active` is a mask (n,)."""
         self.index, self.adv, self.value = self.index[active], self.adv[active], self.value[active]
-        self.frame = tuple(tensor[active] for tensor in self.frame)
-        self.plan = tuple(drawn[:, active] for drawn in self.plan)
+        self.constants = tuple(tensor[active] for tensor in self.constants)
+        self.drawn = tuple(tensor[:, active] for tensor in self.drawn)
 
-    def rise(self, candidate: Tensor, value: Tensor) -> None:
-        """Move where the loss is higher."""
+    def update_best(self, candidate: Tensor, value: Tensor) -> None:
+        """Accept the candidates whose loss is higher."""
         higher = value > self.value
         self.value = torch.where(higher, value, self.value)
         self.adv = torch.where(higher.view(-1, 1, 1, 1), candidate, self.adv)
 
 
-def _page(state: AttackState, search: _Search, query: int) -> dict[str, Tensor]:
-    """All that is needed to go on at this query."""
+def _snapshot(state: AttackState, search: _Search, query: int) -> dict[str, Tensor]:
+    """Return the tensors from which the search can be resumed at this query."""
     state.record(search.index, search.adv, fooled=False)
     value = search.value.new_zeros(len(state.x)).index_copy(0, search.index, search.value)
     counts = {"forwards": state.forwards.clone(), "backwards": state.backwards.clone()}
@@ -209,12 +189,12 @@ def _page(state: AttackState, search: _Search, query: int) -> dict[str, Tensor]:
     return {"found": state.found.clone(), "fooled": state.fooled.clone(), "value": value, **counts, **numbers}
 
 
-def _take_up(state: AttackState, stream: int) -> dict[str, Tensor] | None:
-    """What the notebook says of this search, put back into the victim; None where nothing is written of it."""
-    page = state.resume_state.read()
-    if page is None or int(page["stream"]) != stream:
+def _restore(state: AttackState, stream: int) -> dict[str, Tensor] | None:
+    """Restore the attack state from a stored snapshot of this stream and return it; None if there is none."""
+    snapshot = state.resume_state.read()
+    if snapshot is None or int(snapshot["stream"]) != stream:
         return None
-    page = {name: tensor.to(state.x.device) for name, tensor in page.items()}
+    snapshot = {name: tensor.to(state.x.device) for name, tensor in snapshot.items()}
     for name in ("found", "fooled", "forwards", "backwards"):
-        getattr(state, name).copy_(page[name])
-    return page
+        getattr(state, name).copy_(snapshot[name])
+    return snapshot

@@ -1,35 +1,20 @@
 """What an attack is: a sequence of parts, each tried on those who still stand after the ones before."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.fused import fuse
 from ctrobust.attacks.model_checks import check_batch, check_model, untouched, warn_of_training
-from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.result import AttackResult
+
+if TYPE_CHECKING:
+    from ctrobust.attacks.base import Attack
 
 FUSE_FROM_STEPS = 10
 """Attacks of so many steps work on a prepared copy of the model, which takes about a step's time to make."""
-
-
-class StageAttack(Protocol):
-    """What a part runs: one restart, one target class."""
-
-    @property
-    def steps(self) -> int:
-        """About how many passes it makes."""
-        ...
-
-    def run_stage(self, state: AttackState, stage: "Stage") -> None:
-        """Attack those who stand."""
-        ...
-
-    def least_classes(self) -> int:
-        """Fewer classes leave it undefined."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -43,7 +28,7 @@ class Stage:
         optional: left out, rather than refused, where it is undefined.
     """
 
-    attack: StageAttack
+    attack: "Attack"
     restart: int = 0
     target: int = 0
     optional: bool = False
@@ -62,51 +47,8 @@ class Stage:
         state.confirm()
 
 
-class Attack(Protocol):
-    """A frozen value, called on a model that takes images in [0, 1] and gives logits; `str` is its text."""
-
-    @property
-    def eps(self) -> float:
-        """The radius of the ball that the attack stays in."""
-        ...
-
-    @property
-    def norm(self) -> Norm:
-        """The norm of that ball."""
-        ...
-
-    @property
-    def steps(self) -> int:
-        """About how many passes a part makes."""
-        ...
-
-    @property
-    def targeted(self) -> bool:
-        """Whether y are the classes to reach."""
-        ...
-
-    def stages(self) -> tuple[Stage, ...]:
-        """What it tries, one after the other."""
-        ...
-
-    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
-        """Attack the images x (N, ...) with labels y (N,); `keys` (N,) int64 say whose random draws to make."""
-        ...
-
-    def run(
-        self,
-        model: nn.Module,
-        x: Tensor,
-        y: Tensor,
-        keys: Tensor | None = None,
-        clean_logits: Tensor | None = None,
-    ) -> AttackResult:
-        """The same with outcome and counts; `clean_logits`, where known, save a forward pass."""
-        ...
-
-
 def run_attack(
-    attack: Attack,
+    attack: "Attack",
     model: nn.Module,
     x: Tensor,
     y: Tensor,
@@ -134,7 +76,7 @@ def run_attack(
         return state.result(left_out(attack, state.classes) if any(stage.optional for stage in stages) else ())
 
 
-def left_out(attack: Attack, classes: int) -> tuple[str, ...]:
+def left_out(attack: "Attack", classes: int) -> tuple[str, ...]:
     """What an ensemble does not try on a model of so few classes, and why."""
     missing = {str(stage.attack): stage.attack.least_classes() for stage in attack.stages() if stage.optional}
     return tuple(f"{name} needs {least} classes" for name, least in missing.items() if classes < least)

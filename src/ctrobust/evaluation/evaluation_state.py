@@ -15,11 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ctrobust.attacks import Attack
 from ctrobust.attacks.attack_state import AttackState, ResumeState
 from ctrobust.attacks.model_checks import check_logits, untouched
 from ctrobust.attacks.projections import distance
 from ctrobust.attacks.square import Square
-from ctrobust.attacks.stages import Attack, Stage
+from ctrobust.attacks.stages import Stage
 from ctrobust.errors import CtrobustError, InputError
 
 Arrays = dict[str, NDArray[Any]]

@@ -139,11 +139,14 @@ def evaluate_stored(
         "limit": limit,
         "chunk": chunk,
         "weights": digest,
-        "revision": attacking.REVISION,
     }
     if not data.verified:
         common["contents"] = data.digest()
-    specs = [EvaluationSpec.model_validate({**common, "attack": text}) for text in texts]
+    revisions = [0 if attack is None else attacking.revision(attack) for attack in attacks]
+    specs = [
+        EvaluationSpec.model_validate({**common, "attack": text, "revision": number})
+        for text, number in zip(texts, revisions, strict=True)
+    ]
     files = [run.outcomes_file(spec) if run else None for spec in specs]
     missing = [attack for attack, kept in zip(attacks, files, strict=True) if kept is None or not kept.exists()]
     stores = [_Partial(kept) for kept in files if kept is None or not kept.exists()]

@@ -1,0 +1,67 @@
+"""The base class of the attacks: the methods that all of them share."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from ctrobust.attacks.attack_losses import Loss, least_classes
+from ctrobust.attacks.attack_state import AttackState
+from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.projections import Norm
+from ctrobust.attacks.result import AttackResult
+from ctrobust.attacks.stages import Stage, run_attack
+
+
+class Attack:
+    """A frozen value, called on a model that takes images in [0, 1] and returns logits; `str` is its canonical text.
+
+    A subclass is a frozen dataclass: its fields, their checks in `__post_init__`, and `run_stage`. Its name in lower
+    case is the attack's name in texts. Attributes with a value here may be left out by a subclass.
+
+    Attributes:
+        revision: raised by one when the attack's outcomes change, so that stored outcomes are computed again.
+        eps, norm: the ball that adversarial examples stay in.
+        steps: about how many gradients or queries a stage needs.
+        loss: the loss that the attack increases; it decides how many classes the attack needs.
+        restarts, targets: how many restarts are made, and towards how many wrong classes each.
+        targeted: whether y are the classes to reach.
+    """
+
+    revision: ClassVar[int] = 0
+
+    eps: float
+    norm: Norm
+    steps: int
+    loss: str | Loss = "margin"
+    restarts: int = 1
+    targets: int = 0
+    targeted: bool = False
+
+    def __str__(self) -> str:
+        return format_attack(self, type(self).__name__.lower())
+
+    def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
+        """Attack images x (N, ...) with labels y (N,) and return the attacked images.
+
+        Random draws are keyed by `keys` (N,) int64, by default 0..N-1.
+        """
+        return run_attack(self, model, x, y, keys, verify_last=len(self.stages()) > 1).x_adv
+
+    def run(
+        self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None, clean_logits: Tensor | None = None
+    ) -> AttackResult:
+        """Attack as `__call__` does and return the outcomes too; known `clean_logits` (N, C) save a forward pass."""
+        return run_attack(self, model, x, y, keys, clean_logits)
+
+    def stages(self) -> tuple[Stage, ...]:
+        """List what the attack runs in turn: all target classes of a restart, then the next restart."""
+        ranks = range(1, self.targets + 1) if self.targets else (0,)
+        return tuple(Stage(self, restart, rank) for restart in range(self.restarts) for rank in ranks)
+
+    def run_stage(self, state: AttackState, stage: Stage) -> None:
+        """Attack the active examples of the batch, from one start and towards one target class or none."""
+        raise NotImplementedError
+
+    def least_classes(self) -> int:
+        """Return the number of classes that a model must have for the attack to be defined."""
+        return least_classes(self.loss, toward_target=self.targets > 0)
