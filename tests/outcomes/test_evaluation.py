@@ -15,7 +15,7 @@ def probabilities(*best: int) -> NDArray[np.float32]:
 
 
 def outcomes() -> Evaluation:
-    """Five examples: right, fooled, wrong before the attack, wrong before and right after it, right."""
+    """Five examples: robust, broken, a clean error, a clean error that is correct under attack, robust."""
     return Evaluation(
         labels=np.array([0, 1, 2, 2, 0]),
         clean_probabilities=probabilities(0, 1, 0, 1, 0),
@@ -29,7 +29,7 @@ def outcomes() -> Evaluation:
     )
 
 
-def test_what_the_arrays_say() -> None:
+def test_statistics_follow_from_the_arrays() -> None:
     out = outcomes()
     assert len(out) == 5
     assert out.clean_prediction.tolist() == [0, 1, 0, 1, 0]
@@ -38,7 +38,8 @@ def test_what_the_arrays_say() -> None:
     assert out.robust.tolist() == [True, False, False, False, True]  # the fourth is right only under attack
     assert out.accuracy == 3 / 5
     assert out.robust_accuracy == 2 / 5
-    assert out.attack_success_rate == 3 / 5
+    assert out.attack_success_rate == 3 / 5  # clean errors count
+    assert out.success_on_correct == pytest.approx(1 / 3)  # one of the three correct ones
     assert out.accuracy_interval == wilson(3, 5)
     assert out.interval == wilson(2, 5) != wilson(3, 5)
     assert isinstance(out.interval, Interval)
@@ -59,6 +60,7 @@ def test_summary_is_strict_json() -> None:
         "robust_accuracy": 0.4,
         "interval": [wilson(2, 5).low, wilson(2, 5).high],
         "attack_success_rate": 0.6,
+        "success_on_correct": pytest.approx(1 / 3),
         "largest_distance": pytest.approx(0.1),
         "forwards": 45,
         "backwards": 43,
@@ -106,3 +108,28 @@ def test_damaged_arrays_are_refused() -> None:
 def test_outcomes_do_not_change() -> None:
     with pytest.raises(AttributeError, match="cannot assign"):
         outcomes().labels = np.zeros(5, dtype=np.int64)  # type: ignore[misc]
+
+
+def test_repr_is_three_lines() -> None:
+    lines = repr(outcomes()).splitlines()
+    assert len(lines) == 3
+    assert lines[0] == "Evaluation of 5 examples, 3 classes"
+    assert "60.0% [23.1, 88.2]" in lines[1]
+    assert "40.0% [11.8, 76.9]" in lines[2]
+
+
+def test_attacked_probabilities_may_be_missing() -> None:
+    arrays = outcomes().arrays()
+    del arrays["probabilities"]
+    out = Evaluation.from_arrays(arrays)
+    assert out.probabilities is None
+    assert "probabilities" not in out.arrays()
+    assert out.summary() == outcomes().summary()
+
+
+def test_without_a_correct_image_there_is_no_success_rate_on_correct_images() -> None:
+    rows, labels = probabilities(1, 1), np.zeros(2, dtype=np.int64)
+    wrong, zeros = labels + 1, labels
+    out = Evaluation(labels, rows, rows, wrong, wrong, zeros.astype(np.float32), zeros, zeros, zeros.astype(bool))
+    assert out.success_on_correct is None
+    assert out.attack_success_rate == 1.0

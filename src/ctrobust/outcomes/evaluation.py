@@ -1,4 +1,4 @@
-"""What an evaluation found, example by example."""
+"""The outcome of every example of one evaluation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,26 +13,26 @@ from ctrobust.outcomes.intervals import Interval, wilson
 from ctrobust.outcomes.threshold import ThresholdStatistics, attacked_rank, threshold_statistics
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """Outcomes of N examples, clean and attacked; without an attack the two are the same.
+    """Outcomes of N examples, clean and attacked; without an attack the two are equal.
 
     Attributes:
         labels: (N,) int64.
         clean_probabilities: (N, C) float32.
-        probabilities: (N, C) float32, under attack.
-        clean_prediction: (N,) int64, the class of the largest logit: probabilities of nearby logits round to a tie.
+        probabilities: (N, C) float32 under attack; None where they were not stored.
+        clean_prediction: (N,) int64, the class of the largest logit. Probabilities of nearby logits can round to a tie.
         prediction: (N,) int64, under attack.
-        distance: (N,) float32, how far the attacked image is, in the attack's norm.
-        forwards: (N,) int64, forward passes the attack spent.
-        backwards: (N,) int64.
-        unconfirmed: (N,) bool, where the attack reported success and the model, asked again, was right after all: float
-            kernels round differently in batches of another shape. Such an example counts as not fooled.
+        distance: (N,) float32, the distance of the attacked image from the clean one in the attack's norm.
+        forwards: (N,) int64, the forward passes that the attack spent.
+        backwards: (N,) int64, the backward passes.
+        unconfirmed: (N,) bool, whether the attack reported a success that the model, called again, classified
+            correctly: kernels round differently in batches of another shape. Such an example counts as robust.
     """
 
     labels: NDArray[np.int64]
     clean_probabilities: NDArray[np.float32]
-    probabilities: NDArray[np.float32]
+    probabilities: NDArray[np.float32] | None
     clean_prediction: NDArray[np.int64]
     prediction: NDArray[np.int64]
     distance: NDArray[np.float32]
@@ -43,39 +43,56 @@ class Evaluation:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        return (
+            f"Evaluation of {len(self)} examples, {self.num_classes} classes\n"
+            f"  accuracy        {_percent(self.accuracy, self.accuracy_interval)}\n"
+            f"  robust accuracy {_percent(self.robust_accuracy, self.interval)}"
+        )
+
+    @property
+    def num_classes(self) -> int:
+        return self.clean_probabilities.shape[1]
+
     @property
     def clean_correct(self) -> NDArray[np.bool_]:
-        """(N,) whether the clean image is classified right."""
+        """(N,) whether the clean image is classified correctly."""
         return np.equal(self.clean_prediction, self.labels)
 
     @property
     def robust(self) -> NDArray[np.bool_]:
-        """(N,) whether the clean and the attacked image are both classified right."""
+        """(N,) whether the clean and the attacked image are both classified correctly."""
         return self.clean_correct & np.equal(self.prediction, self.labels)
 
     @property
     def accuracy(self) -> float:
-        """Share of clean images classified right."""
+        """The share of clean images classified correctly."""
         return float(self.clean_correct.mean())
 
     @property
     def robust_accuracy(self) -> float:
-        """Share of images classified right, clean and attacked."""
+        """The share of images classified correctly both clean and attacked."""
         return float(self.robust.mean())
 
     @property
     def attack_success_rate(self) -> float:
-        """1 - robust accuracy, over all images, as in the paper's table 7."""
+        """1 - robust accuracy over all images, clean errors included, as in the paper's table 7."""
         return 1.0 - self.robust_accuracy
 
     @property
+    def success_on_correct(self) -> float | None:
+        """The share of correctly classified images that the attack breaks; None where no image is correct."""
+        correct = int(self.clean_correct.sum())
+        return None if correct == 0 else 1.0 - int(self.robust.sum()) / correct
+
+    @property
     def accuracy_interval(self) -> Interval:
-        """Wilson interval of the accuracy, 95%."""
+        """The 95% Wilson interval of the accuracy."""
         return wilson(int(self.clean_correct.sum()), len(self))
 
     @property
     def interval(self) -> Interval:
-        """Wilson interval of the robust accuracy, 95%."""
+        """The 95% Wilson interval of the robust accuracy."""
         return wilson(int(self.robust.sum()), len(self))
 
     @cached_property
@@ -85,7 +102,7 @@ class Evaluation:
 
     @cached_property
     def attacked_rank(self) -> NDArray[np.int64]:
-        """(N,) rank in the clean output, from 1, of the class that the attacked image falls into; 0 where right."""
+        """(N,) the rank in the clean output, from 1, of the class predicted under attack; 0 where it is the label."""
         return attacked_rank(self.clean_probabilities, self.labels, self.prediction)
 
     def summary(self) -> dict[str, Any]:
@@ -98,6 +115,7 @@ class Evaluation:
             "robust_accuracy": self.robust_accuracy,
             "interval": [robust.low, robust.high],
             "attack_success_rate": self.attack_success_rate,
+            "success_on_correct": self.success_on_correct,
             "largest_distance": float(self.distance.max()),
             "forwards": int(self.forwards.sum()),
             "backwards": int(self.backwards.sum()),
@@ -106,18 +124,23 @@ class Evaluation:
         }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The per-example arrays by name, for an .npz file."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """The per-example arrays by name, without those that were not stored."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: array for name, array in found.items() if array is not None}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Evaluation":
-        """The inverse of `arrays`."""
+        """The inverse of `arrays`; checks names and shapes."""
         names = {field.name for field in fields(cls)}
-        if set(arrays) != names:
+        if set(arrays) | {"probabilities"} != names:
             raise InputError(f"outcomes hold {', '.join(sorted(names))}; got {', '.join(sorted(arrays))}")
         shapes = {name: array.shape for name, array in arrays.items()}
-        rows, classes = len(arrays["labels"].reshape(-1)), shapes["probabilities"][1:]
-        expected = {name: (rows, *(classes if "probabilities" in name else ())) for name in names}
+        rows, classes = len(arrays["labels"].reshape(-1)), shapes["clean_probabilities"][1:]
+        expected = {name: (rows, *(classes if "probabilities" in name else ())) for name in arrays}
         if shapes != expected or rows == 0 or len(classes) != 1:
             raise InputError(f"outcomes are (N,) and probabilities (N, C), N >= 1; got {shapes}")
-        return cls(**arrays)
+        return cls(**{"probabilities": None, **arrays})
+
+
+def _percent(share: float, interval: Interval) -> str:
+    return f"{100 * share:.1f}% [{100 * interval.low:.1f}, {100 * interval.high:.1f}]"
