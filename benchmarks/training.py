@@ -30,7 +30,7 @@ from torch.nn.functional import pad
 
 import learning
 from ctrobust import data, draws
-from ctrobust.data.augment import moves
+from ctrobust.data.augment import random_crops
 from ctrobust.training import keep_freed_memory
 from training_contenders import ADVERSARIAL, BATCH, SETTINGS, Entry, Setting, contenders, our_run, our_step
 
@@ -201,7 +201,7 @@ def augment(rounds: int) -> None:
         return torch.stack([crop_flip(image, *draw(number)) for number, image in enumerate(x)])
 
     def keyed(number: int) -> tuple[int, int, bool]:
-        down, right, flip = moves(keys[number : number + 1], stream, 4, True)
+        down, right, flip = random_crops(keys[number : number + 1], stream, 4, True)
         return int(down[0]), int(right[0]), bool(flip[0])
 
     assert torch.equal(one_by_one(keyed), data.augment(x, keys, stream))
