@@ -12,7 +12,7 @@ from ctrobust import draws
 from ctrobust.attacks import PGD, Square, fuse, parse
 from ctrobust.attacks.attack_state import AttackState, ResumeState
 from ctrobust.attacks.projections import Norm
-from ctrobust.attacks.square import AHEAD, HALVED_AFTER
+from ctrobust.attacks.square import CHUNK, HALVED_AFTER
 from ctrobust.errors import InputError
 
 FLOAT = torch.float64
@@ -68,18 +68,18 @@ class Recorder(nn.Module):
 def test_schedule() -> None:
     attack = Square(0.1)
     for k, after in enumerate((10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)):
-        assert attack.share(after) == 0.8 / (1, 2, 4, 8, 16, 32, 64, 128, 256)[k]
-        assert attack.share(after + 1) == 0.8 / (2, 4, 8, 16, 32, 64, 128, 256, 512)[k]
-    assert (attack.share(0), attack.share(10_001), attack.share(10**6)) == (0.8, 0.8 / 512, 0.8 / 512)
+        assert attack.area_fraction(after) == 0.8 / (1, 2, 4, 8, 16, 32, 64, 128, 256)[k]
+        assert attack.area_fraction(after + 1) == 0.8 / (2, 4, 8, 16, 32, 64, 128, 256, 512)[k]
+    assert (attack.area_fraction(0), attack.area_fraction(10_001), attack.area_fraction(10**6)) == (0.8, 0.8 / 512, 0.8 / 512)
     assert len(HALVED_AFTER) == 9
 
 
 def test_rescaled_schedule() -> None:
     attack = Square(0.1, queries=1000, rescale=True, p=0.5)
-    found = [query for query in range(1, 1000) if attack.share(query) < attack.share(query - 1)]
+    found = [query for query in range(1, 1000) if attack.area_fraction(query) < attack.area_fraction(query - 1)]
     assert found == [2, 6, 21, 51, 101, 201, 401, 601, 801]  # the first above 1, 5, 20, ... tenths of what they were
-    assert [attack.share(query) for query in (1, 2, 6, 999)] == [0.5, 0.25, 0.125, 0.5 / 512]
-    assert Square(0.1, queries=10_000, rescale=True).share(4001) == Square(0.1).share(4001)
+    assert [attack.area_fraction(query) for query in (1, 2, 6, 999)] == [0.5, 0.25, 0.125, 0.5 / 512]
+    assert Square(0.1, queries=10_000, rescale=True).area_fraction(4001) == Square(0.1).area_fraction(4001)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_rescaled_schedule() -> None:
      ("l2", 9000, 28, 28, 3), ("l2", 0, 2, 9, 2), ("l2", 11, 32, 32, 20)],
 )  # fmt: skip
 def test_side(norm: Norm, query: int, height: int, width: int, side: int) -> None:
-    assert Square(0.1, norm=norm).side(query, height, width) == side
+    assert Square(0.1, norm=norm).side_length(query, height, width) == side
 
 
 def plain_square(model: nn.Module, x: Tensor, y: int, key: int, attack: Square) -> tuple[Tensor, int]:
@@ -112,7 +112,7 @@ def plain_square(model: nn.Module, x: Tensor, y: int, key: int, attack: Square) 
             return best, query + 1
         chunk, number = draws.stream(stream, query // 64 * 64), query % 64
         word = int(draws.words(keys, draws.stream(chunk, "places"), 64)[0, number]) % 2**64
-        side = min(max(round((attack.share(query) * H * W) ** 0.5), 1), H, W)
+        side = min(max(round((attack.area_fraction(query) * H * W) ** 0.5), 1), H, W)
         top, left = (word % 2**32) * (H - side + 1) >> 32, (word >> 32) * (W - side + 1) >> 32
         signs = coins(draws.stream(chunk, "signs"), 64 * C)[number * C :][:C]
         new = best.clone()
@@ -397,7 +397,7 @@ def test_goes_on_to_the_same_bits(
         for found, expected in zip(outcome(again), outcome(whole), strict=True):
             assert torch.equal(found, expected)
         done = 0 if page is None else int(page["query"])
-        assert len(resume_state.told) == -(-(200 - done) // AHEAD)
+        assert len(resume_state.told) == -(-(200 - done) // CHUNK)
         assert page is None or done > 0
 
 

@@ -1,4 +1,4 @@
-"""APGD's own state: where each example is in its ascent, and how it goes on from there."""
+"""State of Auto-PGD: iterates, step sizes, best iterates and checkpoint history of each example."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -11,71 +11,76 @@ from ctrobust.attacks.projections import Norm, project
 
 @dataclass
 class APGDState:
-    """Where each example is in its own ascent: every field has a row (n, ...) for each.
+    """APGD's state; every field has one row (n, ...) per active example.
 
     Attributes:
         index: positions in the batch.
-        x: the images.
-        adv, before: the iterate, and the one that led to it.
-        size: of the next step, (n, 1, ...).
-        direction: of steepest ascent at `adv`.
-        loss: the objective, where the climb last arrived.
-        rises: how many steps of this window raised it.
-        best, best_direction, best_loss: the same at the highest iterate.
-        checked: `best_loss` at the last checkpoint.
-        halved: whether the size was halved there; true at first.
+        x: the clean images.
+        adv, previous: the current iterate x_k and the previous one x_{k-1}.
+        step_size: size of the next step, (n, 1, ...).
+        direction: direction of steepest ascent at `adv`.
+        loss: the loss of the last iterate that was evaluated.
+        increases: number of steps of the current window that increased the loss.
+        best, best_direction, best_loss: the iterate of the highest loss, its direction and its loss.
+        checkpoint_loss: `best_loss` at the last checkpoint.
+        halved: whether the step size was halved at the last checkpoint; true before the first.
     """
 
     index: Tensor
     x: Tensor
     adv: Tensor
-    before: Tensor
-    size: Tensor
+    previous: Tensor
+    step_size: Tensor
     direction: Tensor
     loss: Tensor
-    rises: Tensor
+    increases: Tensor
     best: Tensor
     best_direction: Tensor
     best_loss: Tensor
-    checked: Tensor
+    checkpoint_loss: Tensor
     halved: Tensor
 
     @classmethod
-    def begin(cls, index: Tensor, x: Tensor, adv: Tensor, size: float) -> "APGDState":
-        """On arrival at `adv`: the loss there will be the best, and no rise."""
-        low, sizes = x.new_full((len(x),), -torch.inf), x.new_full((len(x), *[1] * (x.dim() - 1)), size)
-        none, halved = torch.zeros_like(index), torch.ones_like(index, dtype=torch.bool)
-        return cls(index, x, adv, adv, sizes, adv, -low, none, adv, adv, low, low, halved)
+    def begin(cls, index: Tensor, x: Tensor, adv: Tensor, step_size: float) -> "APGDState":
+        """State before `adv` is evaluated: its loss will be the best so far and not count as an increase."""
+        low, step_sizes = x.new_full((len(x),), -torch.inf), x.new_full((len(x), *[1] * (x.dim() - 1)), step_size)
+        increases, halved = torch.zeros_like(index), torch.ones_like(index, dtype=torch.bool)
+        return cls(index, x, adv, adv, step_sizes, adv, -low, increases, adv, adv, low, low, halved)
 
-    def keep(self, active: Tensor) -> None:
-        """Drop the others."""
+    def select(self, active: Tensor) -> None:
+        """Keep only the active examples; `active` is a mask (n,)."""
         for field in dataclasses.fields(self):
             setattr(self, field.name, getattr(self, field.name)[active])
 
-    def step(self, share: float, eps: float, norm: Norm) -> None:
-        """Go on: z = P(adv + size direction), then P(adv + share (z - adv) + (1 - share) (adv - before))."""
-        z = project(torch.addcmul(self.adv, self.size, self.direction), self.x, eps, norm)
-        z.sub_(self.adv).mul_(share).add_(self.adv).add_(self.adv - self.before, alpha=1 - share)
-        self.before, self.adv = self.adv, project(z, self.x, eps, norm)
+    def step(self, momentum: float, eps: float, norm: Norm) -> None:
+        """Take a step: z = P(x_k + s_k direction), then x_{k+1} = P(x_k + a (z - x_k) + (1 - a) (x_k - x_{k-1})).
 
-    def arrive(self, direction: Tensor, loss: Tensor) -> None:
-        """Take note of what was found at `adv`."""
-        self.rises = self.rises + (loss > self.loss)
+        `momentum` is the paper's a (alpha), the weight of the new step.
+        """
+        z = project(torch.addcmul(self.adv, self.step_size, self.direction), self.x, eps, norm)
+        z.sub_(self.adv).mul_(momentum).add_(self.adv).add_(self.adv - self.previous, alpha=1 - momentum)
+        self.previous, self.adv = self.adv, project(z, self.x, eps, norm)
+
+    def update_best(self, direction: Tensor, loss: Tensor) -> None:
+        """Record the direction of steepest ascent and the loss at `adv`, and update the best iterate."""
+        self.increases = self.increases + (loss > self.loss)
         self.direction, self.loss = direction, loss
         higher = loss > self.best_loss
-        self.best_loss, rows = torch.where(higher, loss, self.best_loss), higher.view(self.size.shape)
+        self.best_loss, rows = torch.where(higher, loss, self.best_loss), higher.view(self.step_size.shape)
         self.best = torch.where(rows, self.adv, self.best)
         self.best_direction = torch.where(rows, direction, self.best_direction)
 
-    def check(self, enough: float) -> None:
-        """Halve the size of who rose too rarely, or not above the best since a checkpoint that left the size alone.
+    def checkpoint(self, max_increases: float) -> None:
+        """Halve the step size of stalled examples and return them to their best iterate.
 
-        They go back to their best iterate, and on from there.
+        An example has stalled if at most `max_increases` steps of the window increased its loss (condition 1), or if
+        its step size was not halved at the last checkpoint and its best loss has not increased since (condition 2).
         """
-        stalled = (self.rises <= enough) | (~self.halved & (self.best_loss <= self.checked))
-        self.halved, self.checked, self.rises = stalled, self.best_loss, torch.zeros_like(self.rises)
+        stalled = (self.increases <= max_increases) | (~self.halved & (self.best_loss <= self.checkpoint_loss))
+        self.halved, self.checkpoint_loss = stalled, self.best_loss
+        self.increases = torch.zeros_like(self.increases)
         if stalled.any():
-            rows = stalled.view(self.size.shape)
-            self.size = torch.where(rows, self.size / 2, self.size)
+            rows = stalled.view(self.step_size.shape)
+            self.step_size = torch.where(rows, self.step_size / 2, self.step_size)
             self.adv = torch.where(rows, self.best, self.adv)
             self.direction = torch.where(rows, self.best_direction, self.direction)

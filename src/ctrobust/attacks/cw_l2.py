@@ -1,4 +1,4 @@
-"""What Carlini and Wagner minimize in l2: the squared perturbation and the margin, weighed by binary search."""
+"""Carlini and Wagner's l2 objective: squared perturbation plus c times the margin loss, c by binary search."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -7,64 +7,74 @@ import torch
 from torch import Tensor
 
 FIRST_C = 1e-3
-PROGRESS = 0.9999
-"""A search ends early where a tenth of its steps did not bring the objective down to this share."""
+STALL_RATIO = 0.9999
+"""A search stops early if a tenth of its steps did not bring the objective below this fraction of its value."""
 
 
 @dataclass
-class Searches:
-    """The weight of each example, a row (n,) for each, in a number of searches.
+class BinarySearch:
+    """Binary search for the weight c of each example; every field has one entry per example, (n,).
 
-    A search minimizes |d|^2 + c max(0, confidence - margin). After one that fools c is smaller, halfway to the largest
-    that did not; after one that does not it is larger, halfway to the smallest that did, or tenfold.
+    A search minimizes |d|^2 + c max(0, confidence - margin). After a successful search c moves halfway down to the
+    largest c that failed; after a failed one it moves halfway up to the smallest c that succeeded, or is multiplied by
+    ten if none has.
 
     Attributes:
-        c: the weight.
-        low, high: the largest that did not fool, the smallest that did.
-        left: searches still to make, this one included.
-        fooled: whether this one did.
-        before: the objective a tenth of the steps ago.
+        c: the current weight.
+        low, high: the largest weight that failed and the smallest that succeeded.
+        remaining: number of searches left, the current one included.
+        fooled: whether the current search has found a misclassified image.
+        last_objective: the objective at the last check for progress.
     """
 
     c: Tensor
     low: Tensor
     high: Tensor
-    left: Tensor
+    remaining: Tensor
     fooled: Tensor
-    before: Tensor
+    last_objective: Tensor
 
     @classmethod
-    def begin(cls, x: Tensor, searches: int) -> "Searches":
-        """With c = 1e-3."""
+    def begin(cls, x: Tensor, searches: int) -> "BinarySearch":
+        """Start at c = 1e-3 for each image of x (n, ...)."""
         ones = x.new_ones(len(x))
-        left, infinity = torch.full_like(ones, searches, dtype=torch.int64), torch.inf * ones
-        return cls(FIRST_C * ones, 0 * ones, infinity, left, torch.zeros_like(left, dtype=torch.bool), infinity)
+        remaining, infinity = torch.full_like(ones, searches, dtype=torch.int64), torch.inf * ones
+        fooled = torch.zeros_like(remaining, dtype=torch.bool)
+        return cls(FIRST_C * ones, 0 * ones, infinity, remaining, fooled, infinity)
 
-    def keep(self, active: Tensor) -> None:
-        """Drop the others."""
+    def select(self, active: Tensor) -> None:
+        """Keep only the active examples; `active` is a mask (n,)."""
         for field in dataclasses.fields(self):
             setattr(self, field.name, getattr(self, field.name)[active])
 
-    def gradient(self, margin: Tensor, offset: Tensor) -> Tensor:
-        """What is descended, with respect to the images, from the gradient of the margin that is still wanted."""
-        return offset.mul_(2).sub_(margin * self.c.view(-1, *[1] * (offset.dim() - 1)))
+    def gradient(self, margin_gradient: Tensor, perturbation: Tensor) -> Tensor:
+        """Gradient of the objective with respect to the images; overwrites `perturbation`."""
+        return perturbation.mul_(2).sub_(margin_gradient * self.c.view(-1, *[1] * (perturbation.dim() - 1)))
 
-    def ended(self, count: Tensor, steps: int, fooled: Tensor, far: Tensor, missing: Tensor) -> Tensor:
-        """(n,) whose search is over, given how far the image is from x, whether it fools and what margin is missing."""
+    def finished(self, count: Tensor, steps: int, fooled: Tensor, distance: Tensor, shortfall: Tensor) -> Tensor:
+        """Record one step of each example and return the mask (n,) of those whose search is over.
+
+        Args:
+            count: number of steps made in the current search.
+            steps: number of steps of a whole search.
+            fooled: whether the current image is misclassified with the wanted confidence.
+            distance: l2 distance of the current image to the clean one.
+            shortfall: max(0, confidence - margin).
+        """
         self.fooled = self.fooled | fooled
-        looked = count % max(steps // 10, 1) == 0
-        attack_loss = far.square() + self.c * missing
-        stalled = looked & (attack_loss > PROGRESS * self.before)
-        self.before = torch.where(looked, attack_loss, self.before)
+        checked = count % max(steps // 10, 1) == 0
+        objective = distance.square() + self.c * shortfall
+        stalled = checked & (objective > STALL_RATIO * self.last_objective)
+        self.last_objective = torch.where(checked, objective, self.last_objective)
         return stalled | (count >= steps)
 
-    def turn(self, ended: Tensor) -> Tensor:
-        """The next search for those of the mask; (n,) for whom there is none."""
+    def update(self, finished: Tensor) -> Tensor:
+        """Set c for the next search of the finished examples; return the mask (n,) of those with no search left."""
         low = torch.where(self.fooled, self.low, self.c)
         high = torch.where(self.fooled, self.c, self.high)
         c = torch.where(high < torch.inf, (low + high) / 2, 10 * low)
-        for name, value in (("low", low), ("high", high), ("c", c), ("left", self.left - 1)):
-            setattr(self, name, torch.where(ended, value, getattr(self, name)))
-        self.fooled = self.fooled & ~ended
-        self.before = torch.where(ended, torch.inf, self.before)
-        return ended & (self.left == 0)
+        for name, value in (("low", low), ("high", high), ("c", c), ("remaining", self.remaining - 1)):
+            setattr(self, name, torch.where(finished, value, getattr(self, name)))
+        self.fooled = self.fooled & ~finished
+        self.last_objective = torch.where(finished, torch.inf, self.last_objective)
+        return finished & (self.remaining == 0)

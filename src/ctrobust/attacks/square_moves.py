@@ -1,4 +1,4 @@
-"""What Square tries: where it starts and how it changes an image, in each norm. Every draw is keyed by example."""
+"""The random starts and candidates of the Square attack, in each norm. Every draw is keyed by example."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -10,150 +10,160 @@ from torch import Tensor
 from ctrobust import draws
 from ctrobust.attacks.projections import TINY, Norm, l2_norm, linf_bounds, project
 
-CANCELLED = 1e-4
-"""Where old and new direction leave less than this of each other, the new one is taken alone."""
+MIN_DIRECTION = 1e-4
+"""If the sum of the old and the new unit direction is shorter than this, the new direction replaces the old."""
 
 
 @dataclass(frozen=True)
-class Moves:
-    """How Square moves in one norm. Tensors of a frame have a row for each example, those of a plan (queries, n, ...).
+class SquareSampler:
+    """How Square samples in one norm: the start, and the candidate image of a query.
+
+    The draws of several queries are made at once: their tensors have shape (queries, n, ...).
 
     Attributes:
-        least: the smallest side of a square.
-        frame: (x, eps) -> what stays the same during the search.
-        start: (frame, keys, stream, eps) -> the first images (n, C, H, W).
-        plan: (keys, stream, sides, (C, H, W)) -> the draws for queries of these sides.
-        candidate: (frame, adv, the plan's row, side, eps) -> the images to try, (n, C, H, W).
+        min_side: the smallest side length of a square.
+        constants: (x, eps) -> tensors (n, ...) that stay the same during the search.
+        start: (constants, keys, stream, eps) -> the first images (n, C, H, W).
+        draw: (keys, stream, sides, (C, H, W)) -> the random draws of queries with these side lengths.
+        candidate: (constants, adv, draws of one query, side, eps) -> the candidate images (n, C, H, W).
     """
 
-    least: int
-    frame: Callable[[Tensor, float], tuple[Tensor, ...]]
+    min_side: int
+    constants: Callable[[Tensor, float], tuple[Tensor, ...]]
     start: Callable[[Sequence[Tensor], Tensor, int, float], Tensor]
-    plan: Callable[[Tensor, int, Sequence[int], torch.Size], tuple[Tensor, ...]]
+    draw: Callable[[Tensor, int, Sequence[int], torch.Size], tuple[Tensor, ...]]
     candidate: Callable[[Sequence[Tensor], Tensor, Sequence[Tensor], int, float], Tensor]
 
 
-def places(keys: Tensor, stream: int, sides: Sequence[int], limits: Sequence[int]) -> Tensor:
-    """Uniform integers in 0..limit-side: for every query, example and limit, (queries, n, limits) int64.
+def random_corners(keys: Tensor, stream: int, sides: Sequence[int], limits: Sequence[int]) -> Tensor:
+    """Draw uniform integers in 0..limit-side for every query, example and limit: (queries, n, limits) int64.
 
     Example:
-        >>> places(torch.tensor([5, 6]), draws.stream(0), [3], (4, 8))
+        >>> random_corners(torch.tensor([5, 6]), draws.stream(0), [3], (4, 8))
         tensor([[[1, 4],
                  [0, 0]]])
     """
     count = len(sides) * len(limits)
     halves = draws.words(keys, stream, -(-count // 2)).view(torch.int32)[:, :count].to(torch.int64) & 0xFFFFFFFF
-    room = torch.tensor(limits, device=keys.device) - torch.tensor(sides, device=keys.device)[:, None] + 1
-    return ((halves.view(len(keys), *room.shape) * room) >> 32).transpose(0, 1).contiguous()
+    choices = torch.tensor(limits, device=keys.device) - torch.tensor(sides, device=keys.device)[:, None] + 1
+    return ((halves.view(len(keys), *choices.shape) * choices) >> 32).transpose(0, 1).contiguous()
 
 
-def coins(keys: Tensor, stream: int, queries: int, count: int) -> Tensor:
-    """Fair coins, (queries, n, count) bool."""
+def random_bits(keys: Tensor, stream: int, queries: int, count: int) -> Tensor:
+    """Draw booleans that are true with probability 1/2, (queries, n, count)."""
     return draws.keep(keys, stream, queries * count, 0.5).view(len(keys), queries, count).transpose(0, 1).contiguous()
 
 
-def _stripes(frame: Sequence[Tensor], keys: Tensor, stream: int, eps: float) -> Tensor:  # noqa: ARG001 - in the frame
-    """The image with eps added to or taken from each column of each channel."""
-    (low, high), (_, C, _, W) = frame, frame[0].shape
+def _stripe_start(constants: Sequence[Tensor], keys: Tensor, stream: int, eps: float) -> Tensor:  # noqa: ARG001
+    """Add +-eps to each column of each channel; the sampler's constants already contain eps."""
+    (low, high), (_, C, _, W) = constants, constants[0].shape
     return torch.where(draws.keep(keys, stream, C * W, 0.5).view(-1, C, 1, W), high, low)
 
 
-def _plan_squares(keys: Tensor, stream: int, sides: Sequence[int], shape: torch.Size) -> tuple[Tensor, ...]:
-    """Which rows (queries, n, H) and columns (queries, n, W) the squares have, and the channels' signs."""
+def _draw_squares(keys: Tensor, stream: int, sides: Sequence[int], shape: torch.Size) -> tuple[Tensor, ...]:
+    """Draw the squares as masks of rows (queries, n, H) and columns (queries, n, W), and a sign per channel."""
     C, H, W = shape
-    first = places(keys, draws.stream(stream, "places"), sides, (H, W))
+    first = random_corners(keys, draws.stream(stream, "places"), sides, (H, W))
     end = first + torch.tensor(sides, device=keys.device)[:, None, None]
-    lines = [
+    rows, columns = (
         (at >= first[..., axis, None]) & (at < end[..., axis, None])
         for axis, at in enumerate(torch.arange(size, device=keys.device) for size in (H, W))
-    ]
-    return *lines, coins(keys, draws.stream(stream, "signs"), len(sides), C)
+    )
+    return rows, columns, random_bits(keys, draws.stream(stream, "signs"), len(sides), C)
 
 
-def _square(frame: Sequence[Tensor], adv: Tensor, move: Sequence[Tensor], side: int, eps: float) -> Tensor:  # noqa: ARG001
-    """2 eps added to or taken from each channel of a square, clipped to ball and box.
+def _square_candidate(
+    constants: Sequence[Tensor], adv: Tensor, drawn: Sequence[Tensor], side: int, eps: float  # noqa: ARG001
+) -> Tensor:  # fmt: skip
+    """Add +-2 eps to each channel of the square and clip to ball and box.
 
-    Every pixel is at one end of its range from the start, so this puts it at the one or at the other.
+    Every pixel is at one end of its range from the start, so the result is the one end or the other.
     """
-    (low, high), (rows, columns, up) = frame, move
+    (low, high), (rows, columns, positive) = constants, drawn
     inside = rows[:, None, :, None] & columns[:, None, None, :]
-    return torch.where(inside, torch.where(up[:, :, None, None], high, low), adv)
+    return torch.where(inside, torch.where(positive[:, :, None, None], high, low), adv)
 
 
 @functools.lru_cache(maxsize=64)
-def bumps(side: int) -> Tensor:
-    """The paper's eta of unit norm, two bumps of opposite signs, one beside the other and one below: (2, side, side).
+def bump_pattern(side: int) -> Tensor:
+    """The paper's eta of unit norm: two bumps of opposite signs, side by side and one below the other, (2, side, side).
 
     eta_rc = sum_{k=0}^{M} 1 / (n + 1 - k)^2,  M = n - max(|r - centre|, |c - centre|),  n half of the longer side
 
     Example:
-        >>> bumps(2)[1]
+        >>> bump_pattern(2)[1]
         tensor([[ 0.1387,  0.6934],
                 [-0.1387, -0.6934]], dtype=torch.float64)
     """
     n, half = side // 2, side // 2
     heights = torch.arange(1, n + 2, dtype=torch.float64).pow(-2).flip(0).cumsum(0).flip(0)
-    away = (torch.arange(side) - n).abs()
+    from_centre = (torch.arange(side) - n).abs()
 
     def bump(width: int) -> Tensor:
-        return heights[torch.maximum(away[:, None], (torch.arange(width) - width // 2).abs())]
+        return heights[torch.maximum(from_centre[:, None], (torch.arange(width) - width // 2).abs())]
 
     eta = torch.cat([bump(half), -bump(side - half)], 1)
     eta /= eta.norm()
     return torch.stack([eta, eta.T])
 
 
-def _tiles(frame: Sequence[Tensor], keys: Tensor, stream: int, eps: float) -> Tensor:
-    """The image with bumps of length eps together, on a grid of five squares across the shorter side."""
-    (x,), (n, C, H, W) = frame, frame[0].shape
+def _tile_start(constants: Sequence[Tensor], keys: Tensor, stream: int, eps: float) -> Tensor:
+    """Add a grid of bump patterns, five across the shorter side, scaled to a perturbation of l2 norm eps."""
+    (x,), (n, C, H, W) = constants, constants[0].shape
     side = max(min(H, W) // 5, 1)
     down, across = H // side, W // side
-    signs = draws.keep(keys, draws.stream(stream, "signs"), C * down * across, 0.5).view(n, C, down, across, 1, 1)
-    turned = draws.keep(keys, draws.stream(stream, "turns"), down * across, 0.5).view(n, 1, down, across)
-    tiles = bumps(side).to(x)[turned.to(torch.int64)] * torch.where(signs, 1.0, -1.0).to(x)
-    offset, top, left = torch.zeros_like(x), (H - down * side) // 2, (W - across * side) // 2
-    offset[:, :, top : top + down * side, left : left + across * side] = tiles.transpose(3, 4).reshape(
+    positive = draws.keep(keys, draws.stream(stream, "signs"), C * down * across, 0.5).view(n, C, down, across, 1, 1)
+    transposed = draws.keep(keys, draws.stream(stream, "turns"), down * across, 0.5).view(n, 1, down, across)
+    tiles = bump_pattern(side).to(x)[transposed.to(torch.int64)] * torch.where(positive, 1.0, -1.0).to(x)
+    perturbation, top, left = torch.zeros_like(x), (H - down * side) // 2, (W - across * side) // 2
+    perturbation[:, :, top : top + down * side, left : left + across * side] = tiles.transpose(3, 4).reshape(
         n, C, down * side, across * side
     )
-    return project(offset.mul_(eps / l2_norm(offset)).add_(x), x, eps, "l2")
+    return project(perturbation.mul_(eps / l2_norm(perturbation)).add_(x), x, eps, "l2")
 
 
-def _plan_windows(keys: Tensor, stream: int, sides: Sequence[int], shape: torch.Size) -> tuple[Tensor, ...]:
-    """Corners of both windows as rows and columns (queries, n, 4), which way the bumps lie, and the channels' signs."""
+def _draw_windows(keys: Tensor, stream: int, sides: Sequence[int], shape: torch.Size) -> tuple[Tensor, ...]:
+    """Draw the corners (row, column, row, column) of two windows, whether eta is transposed, and a sign per channel."""
     C, H, W = shape
-    tossed = coins(keys, draws.stream(stream, "signs"), len(sides), C + 1)
-    first = places(keys, draws.stream(stream, "places"), sides, (H, W, H, W))
-    return first, tossed[..., 0].to(torch.int64), tossed[..., 1:]
+    bits = random_bits(keys, draws.stream(stream, "signs"), len(sides), C + 1)
+    corners = random_corners(keys, draws.stream(stream, "places"), sides, (H, W, H, W))
+    return corners, bits[..., 0].to(torch.int64), bits[..., 1:]
 
 
-def _windows(frame: Sequence[Tensor], adv: Tensor, move: Sequence[Tensor], side: int, eps: float) -> Tensor:
-    """In each channel, the offset of two windows is spent in the first: bumps are added to its direction there.
+def _window_candidate(
+    constants: Sequence[Tensor], adv: Tensor, drawn: Sequence[Tensor], side: int, eps: float
+) -> Tensor:
+    """In each channel, move the perturbation's norm in two windows into the first, and add eta to its direction there.
 
     v1 <- (s eta + v1/|v1|) / |s eta + v1/|v1|| * sqrt(|v in both|^2 + (eps^2 - |v|^2) / C);  v2 <- 0
     """
-    (x,), (first, turned, up) = frame, move
+    (x,), (corners, transposed, positive) = constants, drawn
     n, C, H, W = x.shape
-    offset = (adv - x).reshape(n, C, H * W)
-    spare = (eps**2 - offset.square().sum((1, 2), keepdim=True)).clamp_(min=0.0) / C
+    perturbation = (adv - x).reshape(n, C, H * W)
+    unused = (eps**2 - perturbation.square().sum((1, 2), keepdim=True)).clamp_(min=0.0) / C
     at = torch.arange(side, device=x.device)
     pixels = (at[:, None] * W + at).flatten()
-    one, other = (
-        (first[:, k, None] * W + first[:, k + 1, None] + pixels)[:, None].expand(n, C, side * side) for k in (0, 2)
+    window1, window2 = (
+        (corners[:, k, None] * W + corners[:, k + 1, None] + pixels)[:, None].expand(n, C, side * side) for k in (0, 2)
     )
-    old = offset.gather(2, one)
-    length = torch.linalg.vector_norm(old, dim=2, keepdim=True)
-    offset.scatter_(2, one, 0.0)  # so that what the windows share is counted once
-    taken = offset.gather(2, other).square().sum(2, keepdim=True)
-    offset.scatter_(2, other, 0.0)
-    pushed = bumps(side).to(x).flatten(1)[turned][:, None] * torch.where(up, 1.0, -1.0).to(x)[:, :, None]
-    mixed = pushed + old / length.clamp(min=TINY)
-    size = torch.linalg.vector_norm(mixed, dim=2, keepdim=True)
-    mixed = torch.where(size > CANCELLED, mixed / size.clamp(min=CANCELLED), pushed)
-    offset.scatter_(2, one, mixed * (length.square() + taken + spare).sqrt_())
-    return project(offset.view(n, C, H, W).add_(x), x, eps, "l2")
+    v1 = perturbation.gather(2, window1)
+    v1_norm = torch.linalg.vector_norm(v1, dim=2, keepdim=True)
+    perturbation.scatter_(2, window1, 0.0)  # so that pixels in both windows are counted once
+    v2_square = perturbation.gather(2, window2).square().sum(2, keepdim=True)
+    perturbation.scatter_(2, window2, 0.0)
+    signed_eta = (
+        bump_pattern(side).to(x).flatten(1)[transposed][:, None] * torch.where(positive, 1.0, -1.0).to(x)[:, :, None]
+    )
+    direction = signed_eta + v1 / v1_norm.clamp(min=TINY)
+    direction_norm = torch.linalg.vector_norm(direction, dim=2, keepdim=True)
+    direction = torch.where(
+        direction_norm > MIN_DIRECTION, direction / direction_norm.clamp(min=MIN_DIRECTION), signed_eta
+    )
+    perturbation.scatter_(2, window1, direction * (v1_norm.square() + v2_square + unused).sqrt_())
+    return project(perturbation.view(n, C, H, W).add_(x), x, eps, "l2")
 
 
-MOVES: dict[Norm, Moves] = {
-    "linf": Moves(1, linf_bounds, _stripes, _plan_squares, _square),
-    "l2": Moves(3, lambda x, _: (x,), _tiles, _plan_windows, _windows),
+SQUARE_SAMPLERS: dict[Norm, SquareSampler] = {
+    "linf": SquareSampler(1, linf_bounds, _stripe_start, _draw_squares, _square_candidate),
+    "l2": SquareSampler(3, lambda x, _: (x,), _tile_start, _draw_windows, _window_candidate),
 }
