@@ -1,4 +1,4 @@
-"""The paper's formulas in plain torch, one value per example, and which of them a recipe's settings mean."""
+"""The paper's formulas in plain torch, one value per example, and the formulas that a recipe's settings select."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, kl_div, log_softmax
 
 Label = Callable[[Tensor, Tensor], Tensor]
-"""Logits and labels in."""
+"""(logits, y) -> (N,)."""
 Pair = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Attacked logits, clean logits and labels in."""
+"""(attacked logits, clean logits, y) -> (N,)."""
 
 
 def ce(logits: Tensor, y: Tensor) -> Tensor:
@@ -46,17 +46,17 @@ def trades(clean: Label = ce, attacked: Pair = kl, beta: float = 6.0) -> Pair:
     return lambda logits, clean_logits, y: clean(clean_logits, y) + beta * attacked(logits, clean_logits, y)
 
 
-LABEL_OBJECTIVES: list[tuple[dict[str, Any], dict[str, Label]]] = [
+LABEL_LOSSES: list[tuple[dict[str, Any], dict[str, Label]]] = [
     ({"gamma": 5.0}, {"attack": sce(5.0), "descent": sce(5.0)}),
     ({"gamma": 5.0, "gamma_in": "attack"}, {"attack": sce(5.0)}),
     ({"gamma": 5.0, "gamma_in": "descent"}, {"descent": sce(5.0)}),
     ({"loss": "std"}, {"attack": std, "descent": std}),
 ]
-"""Settings of Fast, Free and Madry, and what is then ascended and descended in place of CE."""
+"""Settings of Fast, Free and Madry, and the losses that then replace CE in the reference implementation."""
 
 STEPS: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"step_size": 0.01}, {"size": 0.01}),
-    ({"eps": 0.02, "steps": 3, "step_size": 0.03}, {"eps": 0.02, "steps": 3, "size": 0.03}),
+    ({"step_size": 0.01}, {"step_size": 0.01}),
+    ({"eps": 0.02, "steps": 3, "step_size": 0.03}, {"eps": 0.02, "steps": 3, "step_size": 0.03}),
     ({"seed": 1}, {"seed": 1}),
 ]
-"""Settings of the attacks of Madry and TRADES, and what they are called in the plain implementations."""
+"""Settings of the attacks of Madry and TRADES, and their names in the reference implementations."""

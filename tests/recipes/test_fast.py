@@ -1,4 +1,4 @@
-"""Fast-AT, against a plain implementation."""
+"""Fast-AT, against a reference implementation."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,113 +13,113 @@ from ctrobust.recipes import Fast, Madry
 from tests.recipes.descent import (
     EPS,
     Batch,
-    assert_same_course,
+    assert_same_trajectory,
     batches,
     descend,
-    in_bounds,
+    in_ball_and_box,
     network,
-    plainly_trained,
+    record_passes,
     same,
     trained,
-    watched,
+    trained_by_reference,
 )  # fmt: skip
-from tests.recipes.formulas import LABEL_OBJECTIVES, Label, ce
+from tests.recipes.formulas import LABEL_LOSSES, Label, ce
 
-SIZE = 10 / 255
+STEP_SIZE = 10 / 255
 
 
-def plain(
-    model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch], *,
-    eps: float = EPS, size: float = SIZE, attack: Label = ce, descent: Label = ce, seed: int = 0,
+def reference(
+    model: nn.Module, sgd: torch.optim.SGD, data: Sequence[Batch], *,
+    eps: float = EPS, step_size: float = STEP_SIZE, attack: Label = ce, descent: Label = ce, seed: int = 0,
 ) -> None:  # fmt: skip
-    """The published code: one step from a random start, then one descent."""
-    for batch, (x, y, keys) in enumerate(made):
+    """The published code: one step from a random start, then one optimizer step."""
+    for batch, (x, y, keys) in enumerate(data):
         noise = draws.uniform(keys, draws.stream(seed, "start", batch), tuple(x.shape[1:])).to(x)
         start = torch.clamp(x + (noise * (2 * eps) - eps), 0, 1).requires_grad_()
         attack(model(start), y).sum().backward()
         assert start.grad is not None
-        adv = start.detach() + size * torch.sign(start.grad)
+        adv = start.detach() + step_size * torch.sign(start.grad)
         adv = torch.clamp(torch.max(torch.min(adv, x + eps), x - eps), 0, 1)
-        descending.zero_grad()
+        sgd.zero_grad()
         descent(model(adv), y).mean().backward()
-        descending.step()
+        sgd.step()
 
 
-def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> None:
-    assert same(trained(Fast(), batches(epochs=2)), plainly_trained(plain, batches(epochs=2)))
+def test_without_gamma_the_weights_equal_the_baselines_bit_for_bit() -> None:
+    assert same(trained(Fast(), batches(epochs=2)), trained_by_reference(reference, batches(epochs=2)))
 
 
 @pytest.mark.parametrize(
-    ("fields", "plainly"),
+    ("settings", "reference_settings"),
     [
-        *LABEL_OBJECTIVES,
-        ({"eps": 0.1}, {"eps": 0.1, "size": 0.125}),
-        ({"step_size": 0.01}, {"size": 0.01}),
-        ({"eps": 0.02, "step_size": 0.03}, {"eps": 0.02, "size": 0.03}),
+        *LABEL_LOSSES,
+        ({"eps": 0.1}, {"eps": 0.1, "step_size": 0.125}),
+        ({"step_size": 0.01}, {"step_size": 0.01}),
+        ({"eps": 0.02, "step_size": 0.03}, {"eps": 0.02, "step_size": 0.03}),
         ({"seed": 1}, {"seed": 1}),
     ],
 )
-def test_with_any_settings_the_points_and_weights_are_those_of_the_formulas(
-    fields: dict[str, Any], plainly: dict[str, Any]
+def test_with_any_settings_the_iterates_and_weights_follow_the_formulas(
+    settings: dict[str, Any], reference_settings: dict[str, Any]
 ) -> None:
-    assert_same_course(Fast(**fields), partial(plain, **plainly), batches())
+    assert_same_trajectory(Fast(**settings), partial(reference, **reference_settings), batches())
 
 
-def test_gamma_changes_them_wherever_it_acts() -> None:
-    made = batches()
+def test_gamma_changes_the_weights_wherever_it_is_used() -> None:
+    data = batches()
     found = [
-        trained(Fast(), made),
-        trained(Fast(gamma=2.0), made),
-        trained(Fast(gamma=2.0, gamma_in="attack"), made),
-        trained(Fast(gamma=2.0, gamma_in="descent"), made),
-        trained(Fast(loss="std"), made),
-        trained(Fast(seed=1), made),
+        trained(Fast(), data),
+        trained(Fast(gamma=2.0), data),
+        trained(Fast(gamma=2.0, gamma_in="attack"), data),
+        trained(Fast(gamma=2.0, gamma_in="descent"), data),
+        trained(Fast(loss="std"), data),
+        trained(Fast(seed=1), data),
     ]
     assert not any(same(one, two) for i, one in enumerate(found) for two in found[:i])
 
 
-def test_it_descends_sce_of_the_attacked_images() -> None:
+def test_the_loss_is_sce_of_the_attacked_images() -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     (loss,) = Fast(gamma=2.0)(model, x, y, keys)
     assert torch.equal(loss, losses.sce(network()(passes.inputs[1]), y, gamma=2.0).mean())
 
 
-def test_one_step_in_training_mode_without_gradients_of_parameters() -> None:
+def test_the_attack_runs_in_training_mode_without_parameter_gradients() -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     steps = Fast()(model, x, y, keys)
     loss = next(steps)
-    assert (passes.training, passes.wanted) == ([True, True], [False, True])
+    assert (passes.training, passes.parameter_gradients) == ([True, True], [False, True])
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert all(in_bounds(seen, x) for seen in passes.inputs)
+    assert all(in_ball_and_box(seen, x) for seen in passes.inputs)
     moved = (passes.inputs[1] - passes.inputs[0]).abs().max().item()
-    assert EPS < moved <= SIZE + 1e-6
-    assert all(part.num_batches_tracked == 2 for part in model.modules() if isinstance(part, nn.BatchNorm2d))
+    assert EPS < moved <= STEP_SIZE + 1e-6
+    assert all(module.num_batches_tracked == 2 for module in model.modules() if isinstance(module, nn.BatchNorm2d))
     loss.backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
     assert next(steps, None) is None
 
 
-def test_it_is_madrys_with_one_large_step() -> None:
-    made = batches()
-    assert same(trained(Fast(gamma=1.0), made), trained(Madry(steps=1, step_size=SIZE, gamma=1.0), made))
+def test_fast_equals_madry_with_one_large_step() -> None:
+    data = batches()
+    assert same(trained(Fast(gamma=1.0), data), trained(Madry(steps=1, step_size=STEP_SIZE, gamma=1.0), data))
 
 
-def test_starts_differ_from_epoch_to_epoch() -> None:
+def test_starts_differ_between_epochs() -> None:
     model = network()
-    passes = watched(model)
+    passes = record_passes(model)
     descend(Fast(), model, batches(epochs=3, sizes=(8,)))
     first, second, third = passes.inputs[::2]
     for one, two in ((first, second), (second, third), (first, third)):
         assert (one != two).float().mean() > 0.8
 
 
-def test_it_learns_and_bf16_logits_are_welcome() -> None:
-    model, made = network(), batches(sizes=(16,)) * 25
-    losses_ = descend(Fast(gamma=1.0), model, made)
-    assert losses_[-1] < 0.5 * losses_[0]
+def test_the_loss_decreases_and_bf16_logits_are_accepted() -> None:
+    model, data = network(), batches(sizes=(16,)) * 25
+    values = descend(Fast(gamma=1.0), model, data)
+    assert values[-1] < 0.5 * values[0]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        (loss,) = Fast(gamma=1.0)(model, *made[0])
+        (loss,) = Fast(gamma=1.0)(model, *data[0])
     assert loss.dtype == torch.float32
     assert loss.isfinite()

@@ -1,4 +1,4 @@
-"""What adversarial recipes refuse: settings when they are made, batches when they are run."""
+"""Recipes refuse impossible settings when they are constructed and impossible batches when they are called."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,7 +28,7 @@ every_recipe = pytest.mark.parametrize("kind", [Fast, Free, Madry, Trades])
         ({"loss": "hinge"}, "loss must be one of .*; got 'hinge'"),
     ],
 )
-def test_settings(kind: Callable[..., Recipe], settings: dict[str, Any], message: str) -> None:
+def test_impossible_settings_are_refused(kind: Callable[..., Recipe], settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         kind(**settings)
 
@@ -41,9 +41,12 @@ def test_settings(kind: Callable[..., Recipe], settings: dict[str, Any], message
         (Free, {"replays": 0}, "replays is a whole number of at least 1, got 0"),
         (Trades, {"beta": -1}, "beta must be a finite number of at least 0; got -1"),
         (Trades, {"std_at": "both"}, "std_at must be one of 'adv', 'clean'; got 'both'"),
+        (Trades, {"loss": "std", "second_clean_pass": True}, "second_clean_pass needs loss 'skl'"),
     ],
 )
-def test_settings_of_some(kind: Callable[..., Recipe], settings: dict[str, Any], message: str) -> None:
+def test_impossible_settings_of_single_recipes_are_refused(
+    kind: Callable[..., Recipe], settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         kind(**settings)
 
@@ -58,7 +61,7 @@ def test_settings_of_some(kind: Callable[..., Recipe], settings: dict[str, Any],
         (lambda x, y: (x, torch.eye(10)[y]), "labels are integers of shape"),
     ],
 )
-def test_batches(
+def test_impossible_batches_are_refused(
     kind: Callable[..., Recipe], change: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], message: str
 ) -> None:
     x, y, keys = batches()[0]
@@ -67,26 +70,26 @@ def test_batches(
 
 
 @every_recipe
-def test_keys_are_positions_where_none_are_given(kind: Callable[..., Recipe]) -> None:
+def test_the_default_keys_are_positions_in_the_batch(kind: Callable[..., Recipe]) -> None:
     x, y, _ = batches()[0]
-    given, left = kind(), kind()
+    with_keys, without = kind(), kind()
     for _ in range(2):
-        expected = next(given(network(), x, y, torch.arange(len(x))))
-        assert torch.equal(next(left(network(), x, y)), expected)
+        expected = next(with_keys(network(), x, y, torch.arange(len(x))))
+        assert torch.equal(next(without(network(), x, y)), expected)
 
 
-def test_a_module_without_sub_networks_is_told_how_to_get_them() -> None:
+def test_a_module_without_sample_logits_is_refused_with_the_way_to_get_it() -> None:
     x, y, _ = batches()[0]
-    plain: Any = nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
-    with pytest.raises(InputError, match=r"Sequential has no sample_logits, .* noise with ctrobust.models.head_split"):
-        next(Natural(samples=4)(plain, x, y))
-    assert next(Natural()(plain, x, y)).isfinite()
+    module: Any = nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
+    with pytest.raises(InputError, match=r"Sequential has no method sample_logits, .*ctrobust\.models\.split gives"):
+        next(Natural(samples=4)(module, x, y))
+    assert next(Natural()(module, x, y)).isfinite()
 
 
 @pytest.mark.parametrize("kind", [Natural, Fast, Free, Madry, Trades])
-def test_a_softmax_at_the_end_is_warned_of(kind: Callable[..., Recipe]) -> None:
+def test_a_softmax_at_the_end_of_the_model_warns(kind: Callable[..., Recipe]) -> None:
     model, (x, y, _) = network(), batches()[0]
-    next(iter(kind()(model, x, y)))  # which has none
-    ending = nn.Sequential(model, nn.Softmax(1)).train()
+    next(iter(kind()(model, x, y)))  # no softmax, no warning
+    with_softmax = nn.Sequential(model, nn.Softmax(1)).train()
     with pytest.warns(UserWarning, match=r"gives probabilities: .* Remove its softmax\. What is trained on them"):
-        next(iter(kind()(ending, x, y)))  # type: ignore[arg-type]
+        next(iter(kind()(with_softmax, x, y)))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Madry-AT, against a plain implementation."""
+"""Madry-AT, against a reference implementation."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,87 +13,87 @@ from ctrobust.recipes import Madry
 from tests.recipes.descent import (
     EPS,
     Batch,
-    assert_same_course,
+    assert_same_trajectory,
     batches,
-    in_bounds,
+    in_ball_and_box,
     network,
-    plainly_trained,
+    record_passes,
     same,
     statistics,
     trained,
-    watched,
+    trained_by_reference,
 )  # fmt: skip
-from tests.recipes.formulas import LABEL_OBJECTIVES, STEPS, Label, ce
+from tests.recipes.formulas import LABEL_LOSSES, STEPS, Label, ce
 
-SIZE = 2 / 255
+STEP_SIZE = 2 / 255
 
 
-def plain(
-    model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch], *,
-    eps: float = EPS, steps: int = 7, size: float = SIZE, attack: Label = ce, descent: Label = ce, seed: int = 0,
+def reference(
+    model: nn.Module, sgd: torch.optim.SGD, data: Sequence[Batch], *, eps: float = EPS, steps: int = 7,
+    step_size: float = STEP_SIZE, attack: Label = ce, descent: Label = ce, seed: int = 0,
 ) -> None:  # fmt: skip
-    """The published code: PGD with backward through everything, then one descent."""
-    for batch, (x, y, keys) in enumerate(made):
+    """The published code: PGD that also computes parameter gradients, then one optimizer step."""
+    for batch, (x, y, keys) in enumerate(data):
         noise = draws.uniform(keys, draws.stream(seed, "start", batch), tuple(x.shape[1:])).to(x)
         adv = torch.clamp(x + (noise * (2 * eps) - eps), 0, 1)
         for _ in range(steps):
             adv = adv.detach().requires_grad_()
             attack(model(adv), y).sum().backward()
             assert adv.grad is not None
-            adv = adv.detach() + size * torch.sign(adv.grad)
+            adv = adv.detach() + step_size * torch.sign(adv.grad)
             adv = torch.clamp(torch.max(torch.min(adv, x + eps), x - eps), 0, 1)
-        descending.zero_grad()
+        sgd.zero_grad()
         descent(model(adv), y).mean().backward()
-        descending.step()
+        sgd.step()
 
 
-def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> None:
-    assert same(trained(Madry(), batches()), plainly_trained(plain, batches()))
+def test_without_gamma_the_weights_equal_the_baselines_bit_for_bit() -> None:
+    assert same(trained(Madry(), batches()), trained_by_reference(reference, batches()))
 
 
 @pytest.mark.parametrize(
-    ("fields", "plainly"),
+    ("settings", "reference_settings"),
     [
-        *LABEL_OBJECTIVES,
-        ({"eps": 0.1}, {"eps": 0.1, "size": 0.025}),
+        *LABEL_LOSSES,
+        ({"eps": 0.1}, {"eps": 0.1, "step_size": 0.025}),
         *STEPS,
     ],
 )
-def test_with_any_settings_the_points_and_weights_are_those_of_the_formulas(
-    fields: dict[str, Any], plainly: dict[str, Any]
+def test_with_any_settings_the_iterates_and_weights_follow_the_formulas(
+    settings: dict[str, Any], reference_settings: dict[str, Any]
 ) -> None:
-    assert_same_course(Madry(**fields), partial(plain, **plainly), batches())
+    assert_same_trajectory(Madry(**settings), partial(reference, **reference_settings), batches())
 
 
-def test_gamma_changes_them_wherever_it_acts() -> None:
-    made = batches(sizes=(8,)) * 2
+def test_gamma_changes_the_weights_wherever_it_is_used() -> None:
+    data = batches(sizes=(8,)) * 2
     found = [
-        trained(Madry(steps=2), made),
-        trained(Madry(steps=2, gamma=3.0), made),
-        trained(Madry(steps=2, gamma=3.0, gamma_in="attack"), made),
-        trained(Madry(steps=2, gamma=3.0, gamma_in="descent"), made),
-        trained(Madry(steps=2, loss="std"), made),
+        trained(Madry(steps=2), data),
+        trained(Madry(steps=2, gamma=3.0), data),
+        trained(Madry(steps=2, gamma=3.0, gamma_in="attack"), data),
+        trained(Madry(steps=2, gamma=3.0, gamma_in="descent"), data),
+        trained(Madry(steps=2, loss="std"), data),
     ]
     assert not any(same(one, two) for i, one in enumerate(found) for two in found[:i])
 
 
-def test_it_descends_sce_where_the_steps_led() -> None:
+def test_the_loss_is_sce_of_the_attacked_images() -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     (loss,) = Madry(gamma=3.0)(model, x, y, keys)
     again = network()
     for seen in passes.inputs[:-1]:
-        again(seen)  # the attack's passes move the statistics, which the last one does not use
+        again(seen)  # updates the running statistics, which training mode does not use
     assert torch.equal(loss, losses.sce(again(passes.inputs[-1]), y, gamma=3.0).mean())
 
 
-def test_all_passes_are_in_training_mode_and_move_the_statistics() -> None:
+def test_all_passes_run_in_training_mode_and_update_the_statistics() -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     (loss,) = Madry()(model, x, y, keys)
     assert passes.training == [True] * 8
-    assert passes.wanted == [False] * 7 + [True]
-    assert all(part.num_batches_tracked == 8 for part in model.modules() if isinstance(part, nn.BatchNorm2d))
+    assert passes.parameter_gradients == [False] * 7 + [True]
+    assert all(module.num_batches_tracked == 8 for module in model.modules() if isinstance(module, nn.BatchNorm2d))
     by_hand = network()
     for seen in passes.inputs:
         by_hand(seen)
@@ -101,7 +101,7 @@ def test_all_passes_are_in_training_mode_and_move_the_statistics() -> None:
     assert loss.requires_grad
 
 
-def test_an_attack_leaves_no_gradient_of_parameters() -> None:
+def test_the_attack_does_not_touch_parameter_gradients() -> None:
     model, (x, y, keys) = network(), batches()[0]
     marks = [torch.full_like(parameter, 7.0) for parameter in model.parameters()]
     for parameter, mark in zip(model.parameters(), marks, strict=True):
@@ -113,13 +113,13 @@ def test_an_attack_leaves_no_gradient_of_parameters() -> None:
         assert parameter.requires_grad
 
 
-def test_each_step_is_in_bounds_and_none_is_made_before_the_loss_is_asked_for() -> None:
+def test_each_iterate_is_in_ball_and_box_and_nothing_runs_before_the_loss_is_requested() -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     steps = Madry()(model, x, y, keys)
     assert passes.inputs == []
     assert len(list(steps)) == 1
-    assert all(in_bounds(seen, x) for seen in passes.inputs)
+    assert all(in_ball_and_box(seen, x) for seen in passes.inputs)
     moved = [(after - before).abs().max() for before, after in zip(passes.inputs, passes.inputs[1:], strict=False)]
-    assert all(0 < move <= SIZE + 1e-6 for move in moved)
+    assert all(0 < move <= STEP_SIZE + 1e-6 for move in moved)
     assert not x.requires_grad

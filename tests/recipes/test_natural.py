@@ -1,4 +1,4 @@
-"""Natural training: what a batch's loss is."""
+"""Natural training: the loss of a batch."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -54,7 +54,7 @@ def test_multi_sample_dropout_is_the_mean_over_the_samples(base: Callable[[Tenso
 
 @pytest.mark.parametrize("diversity", ["cosine", "pearson"])
 @pytest.mark.parametrize("eta", [100.0, 50.0])
-def test_with_rho_it_is_mdl_of_the_samples(diversity: Literal["cosine", "pearson"], eta: float) -> None:
+def test_with_rho_the_loss_is_mdl_of_the_samples(diversity: Literal["cosine", "pearson"], eta: float) -> None:
     logits = network().sample_logits(X, K)
     expected = losses.mdl(logits, Y, rho=0.7, eta=eta, diversity=diversity).mean()
     loss = only_loss(Natural(samples=K, rho=0.7, eta=eta, diversity=diversity), network())
@@ -62,7 +62,7 @@ def test_with_rho_it_is_mdl_of_the_samples(diversity: Literal["cosine", "pearson
     assert loss > only_loss(Natural(samples=K), network())
 
 
-def test_the_percentile_is_that_of_the_batch_of_all_processes() -> None:
+def test_the_percentile_is_over_the_batches_of_all_processes() -> None:
     logits = network().sample_logits(X, K)
     easy, hard = losses.mask_score(logits, Y).argsort().chunk(2)
     for half, part in zip(halves(), (easy, hard), strict=True):
@@ -70,10 +70,10 @@ def test_the_percentile_is_that_of_the_batch_of_all_processes() -> None:
         set_step(model, seed=0, step=0, keys=KEYS[part], progress=0.0)
         (loss,) = Natural(samples=K, rho=0.7, eta=50.0, processes=half)(model, X[part], Y[part], KEYS[part])
     expected = torch.stack([cross_entropy(sample[hard], Y[hard]) for sample in logits]).mean()
-    torch.testing.assert_close(loss, expected)  # of the second process, all of whose examples lie above it
+    torch.testing.assert_close(loss, expected)  # the second process holds only examples above the percentile
 
 
-def test_the_settings_of_mdl_all_count() -> None:
+def test_every_setting_of_mdl_changes_the_loss() -> None:
     values = [
         only_loss(Natural(samples=K, rho=1.0), network()),
         only_loss(Natural(samples=K, rho=0.25), network()),
@@ -94,7 +94,7 @@ def test_gradients_reach_every_parameter(recipe: Natural) -> None:
         assert parameter.grad.abs().max() > 0, name
 
 
-def test_nothing_is_computed_before_the_loss_is_asked_for_and_one_is_yielded() -> None:
+def test_nothing_runs_before_the_loss_is_requested_and_one_loss_is_yielded() -> None:
     model = network()
     calls: list[object] = []
     model.body.register_forward_hook(lambda *_: calls.append(None))
@@ -106,7 +106,7 @@ def test_nothing_is_computed_before_the_loss_is_asked_for_and_one_is_yielded() -
     assert len(calls) == 1
 
 
-def test_there_is_no_state() -> None:
+def test_natural_training_has_no_state() -> None:
     recipe: Recipe = RECIPES["natural"]()
     recipe.end_epoch()
     recipe.load_state_dict({})

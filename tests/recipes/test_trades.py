@@ -1,4 +1,4 @@
-"""TRADES, against a plain implementation."""
+"""TRADES, against a reference implementation."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,6 +7,7 @@ from typing import Any, Literal
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, kl_div, log_softmax, softmax
 
 from ctrobust import draws, losses
 from ctrobust.errors import InputError
@@ -14,26 +15,27 @@ from ctrobust.recipes import Trades
 from tests.recipes.descent import (
     EPS,
     Batch,
-    assert_same_course,
+    assert_same_trajectory,
     batches,
-    in_bounds,
+    in_ball_and_box,
     network,
-    plainly_trained,
+    record_passes,
     same,
+    statistics,
     trained,
-    watched,
+    trained_by_reference,
 )  # fmt: skip
 from tests.recipes.formulas import STEPS, Pair, attacked_std, kl, sce, skl, std, trades
 
 BASELINE = trades()
 
 
-def plain(
-    model: nn.Module, descending: torch.optim.SGD, made: Sequence[Batch], *,
-    eps: float = EPS, steps: int = 10, size: float = 0.007, attack: Pair = kl, descent: Pair = BASELINE, seed: int = 0,
+def reference(
+    model: nn.Module, sgd: torch.optim.SGD, data: Sequence[Batch], *, eps: float = EPS, steps: int = 10,
+    step_size: float = 0.007, attack: Pair = kl, descent: Pair = BASELINE, seed: int = 0,
 ) -> None:  # fmt: skip
-    """The published code, with the clean images run once in the descent."""
-    for batch, (x, y, keys) in enumerate(made):
+    """The published code, but with one forward pass of the clean images in the descent."""
+    for batch, (x, y, keys) in enumerate(data):
         model.eval()
         adv = x + 0.001 * draws.normal(keys, draws.stream(seed, "start", batch), tuple(x.shape[1:])).to(x)
         clean_logits = torch.empty(0) if attack is attacked_std else model(x).detach()
@@ -41,21 +43,21 @@ def plain(
             adv = adv.detach().requires_grad_()
             attack(model(adv), clean_logits, y).sum().backward()
             assert adv.grad is not None
-            adv = adv.detach() + size * torch.sign(adv.grad)
+            adv = adv.detach() + step_size * torch.sign(adv.grad)
             adv = torch.clamp(torch.min(torch.max(adv, x - eps), x + eps), 0, 1)
         model.train()
-        descending.zero_grad()
+        sgd.zero_grad()
         clean_logits = model(x)
         descent(model(adv.detach()), clean_logits, y).mean().backward()
-        descending.step()
+        sgd.step()
 
 
-def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> None:
-    assert same(trained(Trades(), batches()), plainly_trained(plain, batches()))
+def test_without_gamma_the_weights_equal_the_baselines_bit_for_bit() -> None:
+    assert same(trained(Trades(), batches()), trained_by_reference(reference, batches()))
 
 
 @pytest.mark.parametrize(
-    ("fields", "plainly"),
+    ("settings", "reference_settings"),
     [
         ({"gamma": 5.0}, {"attack": skl(5.0), "descent": trades(sce(5.0), skl(5.0))}),
         (
@@ -66,58 +68,58 @@ def test_without_gamma_the_weights_are_those_of_the_baseline_to_the_bit() -> Non
         ({"gamma": 5.0, "gamma_in": "descent"}, {"descent": trades(sce(5.0), skl(5.0))}),
         ({"loss": "std"}, {"attack": attacked_std, "descent": trades(std, attacked_std)}),
         ({"beta": 1.5}, {"descent": trades(beta=1.5)}),
-        ({"eps": 0.1}, {"eps": 0.1, "size": 0.1 / EPS * 0.007}),
+        ({"eps": 0.1}, {"eps": 0.1, "step_size": 0.1 / EPS * 0.007}),
         *STEPS,
     ],
 )
-def test_with_any_settings_the_points_and_weights_are_those_of_the_formulas(
-    fields: dict[str, Any], plainly: dict[str, Any]
+def test_with_any_settings_the_iterates_and_weights_follow_the_formulas(
+    settings: dict[str, Any], reference_settings: dict[str, Any]
 ) -> None:
-    assert_same_course(Trades(**fields), partial(plain, **plainly), batches())
+    assert_same_trajectory(Trades(**settings), partial(reference, **reference_settings), batches())
 
 
-def test_every_setting_changes_them() -> None:
-    made = batches(sizes=(8,)) * 3
+def test_every_setting_changes_the_weights() -> None:
+    data = batches(sizes=(8,)) * 3
     found = [
-        trained(Trades(steps=5), made),
-        trained(Trades(steps=5, beta=1.0), made),
-        trained(Trades(steps=5, gamma=30.0), made),
-        trained(Trades(steps=5, gamma=30.0, std_at="clean"), made),
-        trained(Trades(steps=5, gamma=30.0, gamma_in="attack"), made),
-        trained(Trades(steps=5, gamma=30.0, gamma_in="descent"), made),
-        trained(Trades(steps=5, loss="std"), made),
+        trained(Trades(steps=5), data),
+        trained(Trades(steps=5, beta=1.0), data),
+        trained(Trades(steps=5, gamma=30.0), data),
+        trained(Trades(steps=5, gamma=30.0, std_at="clean"), data),
+        trained(Trades(steps=5, gamma=30.0, gamma_in="attack"), data),
+        trained(Trades(steps=5, gamma=30.0, gamma_in="descent"), data),
+        trained(Trades(steps=5, loss="std"), data),
     ]
     assert not any(same(one, two) for i, one in enumerate(found) for two in found[:i])
 
 
 @pytest.mark.parametrize("std_at", ["adv", "clean"])
-def test_it_descends_sce_and_beta_skl(std_at: Literal["adv", "clean"]) -> None:
+def test_the_loss_is_sce_plus_beta_times_skl(std_at: Literal["adv", "clean"]) -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     (loss,) = Trades(beta=2.0, gamma=3.0, std_at=std_at)(model, x, y, keys)
     clean_logits, logits = network()(x), network()(passes.inputs[-1])
     expected = losses.sce(clean_logits, y, gamma=3.0) + 2.0 * losses.skl(logits, clean_logits, y, 3.0, std_at)
     torch.testing.assert_close(loss, expected.mean())
 
 
-def test_std_alone_takes_the_place_of_everything() -> None:
+def test_loss_std_replaces_sce_and_skl() -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     (loss,) = Trades(beta=2.0, loss="std")(model, x, y, keys)
     assert len(passes.inputs) == 12  # the attack needs no clean output
     expected = losses.std(network()(x), y) + 2.0 * losses.std(network()(passes.inputs[-1]), y)
     torch.testing.assert_close(loss, expected.mean())
 
 
-def test_the_attack_is_in_eval_mode_and_the_descent_makes_two_passes_in_training_mode() -> None:
+def test_the_attack_runs_in_eval_mode_and_the_descent_makes_two_passes_in_training_mode() -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     (loss,) = Trades()(model, x, y, keys)
     assert passes.training == [False] * 11 + [True] * 2
-    assert passes.wanted == [False] * 11 + [True] * 2
-    assert [len(seen) for seen in passes.inputs] == [8] * 13  # never one batch of both
+    assert passes.parameter_gradients == [False] * 11 + [True] * 2
+    assert [len(seen) for seen in passes.inputs] == [8] * 13  # clean and attacked images are never one batch
     assert torch.equal(passes.inputs[11], x)
-    assert all(part.num_batches_tracked == 2 for part in model.modules() if isinstance(part, nn.BatchNorm2d))
+    assert all(module.num_batches_tracked == 2 for module in model.modules() if isinstance(module, nn.BatchNorm2d))
     by_hand = network()
     by_hand(x)
     by_hand(passes.inputs[12])
@@ -128,14 +130,47 @@ def test_the_attack_is_in_eval_mode_and_the_descent_makes_two_passes_in_training
     assert all(parameter.grad is not None for parameter in model.parameters())
 
 
-def test_it_starts_beside_the_image_and_each_step_is_in_bounds() -> None:
+def test_the_second_clean_pass_trains_as_the_published_code_does() -> None:
+    model, published = network(), network()
+    passes = record_passes(model)
+    ((x, y, keys),) = batches(sizes=(8,))
+    (loss,) = Trades(second_clean_pass=True)(model, x, y, keys)
+    loss.backward()
+    adv = passes.inputs[12]
+    loss_natural = cross_entropy(published(x), y)
+    log_p, q = log_softmax(published(adv), 1), softmax(published(x), 1)
+    expected = loss_natural + 6.0 * kl_div(log_p, q, reduction="batchmean")
+    expected.backward()
+    torch.testing.assert_close(loss, expected)
+    for one, two in zip(model.parameters(), published.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, two.grad)
+    assert same(statistics(model), statistics(published))
+
+
+def test_the_second_clean_pass_changes_the_running_statistics_but_not_the_loss() -> None:
+    found = []
+    for second in (False, True):
+        model, (x, y, keys) = network(), batches()[0]
+        passes = record_passes(model)
+        (loss,) = Trades(gamma=2.0, second_clean_pass=second)(model, x, y, keys)
+        found.append((loss, statistics(model), passes))
+    (one, once, single), (two, twice, double) = found
+    assert double.training == [False] * 11 + [True] * 3
+    assert torch.equal(double.inputs[11], x)
+    assert torch.equal(double.inputs[12], single.inputs[12])
+    assert torch.equal(double.inputs[13], x)
+    torch.testing.assert_close(one, two)  # batch statistics are the same in both clean passes
+    assert not same(once, twice)
+
+
+def test_the_attack_starts_near_the_image_and_each_iterate_is_in_ball_and_box() -> None:
     model, (x, y, keys) = network(), batches()[0]
-    passes = watched(model)
+    passes = record_passes(model)
     next(iter(Trades()(model, x, y, keys)))
     offset = passes.inputs[1] - x
     assert 0 < offset.abs().max() < 0.006
     assert offset.std().item() == pytest.approx(0.001, rel=0.1)
-    assert all(in_bounds(seen, x) for seen in passes.inputs[2:])
+    assert all(in_ball_and_box(seen, x) for seen in passes.inputs[2:])
     moves = [
         (after - before).abs().max() for before, after in zip(passes.inputs[2:11], passes.inputs[3:11], strict=False)
     ]
@@ -178,10 +213,10 @@ def test_the_gradient_flows_through_both_outputs(gamma: float) -> None:
     losses.sce(alone, y, gamma=gamma).sum().backward()
     assert alone.grad is not None
     assert model.clean.grad is not None
-    assert (model.clean.grad - alone.grad).abs().max() > 0.01  # the divergence's part
+    assert (model.clean.grad - alone.grad).abs().max() > 0.01  # the divergence contributes
 
 
-def test_at_the_clean_output_the_attack_goes_where_kl_leads() -> None:
+def test_with_std_at_clean_the_iterates_are_those_of_kl() -> None:
     found = {}
     x, y, keys = batches(sizes=(16,))[0]
     for name, recipe in (
@@ -190,7 +225,7 @@ def test_at_the_clean_output_the_attack_goes_where_kl_leads() -> None:
         ("adv", Trades(gamma=5.0)),
     ):
         model = network().double()
-        passes = watched(model)
+        passes = record_passes(model)
         next(iter(recipe(model, x.double(), y, keys)))
         found[name] = passes.inputs[1:11]
     assert all(map(torch.equal, found["kl"], found["clean"]))

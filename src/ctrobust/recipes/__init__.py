@@ -1,4 +1,4 @@
-"""How a batch becomes losses to descend."""
+"""Recipes: how a batch becomes the losses that training descends."""
 
 from ctrobust.recipes.collapse import collapse_attack, collapsed, one_step_attack, validation_attack
 from ctrobust.recipes.fast import Fast

@@ -1,22 +1,23 @@
 """Fast adversarial training: one large signed step from a random start."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal
 
 from torch import Tensor
 
 from ctrobust.attacks.model_checks import check_batch
 from ctrobust.recipes.interface import AttackableModel, Network
-from ctrobust.recipes.recipe_losses import GammaIn, check_attack, label_losses
-from ctrobust.recipes.signed_steps import Starts, take_signed_steps, under_attack
+from ctrobust.recipes.recipe_losses import GammaIn, label_losses
+from ctrobust.recipes.signed_steps import SignedStepRecipe
 
 
-class Fast:
+class Fast(SignedStepRecipe):
     """Fast-AT, with gamma > 0 Fast-AT with CTR: one signed step from a uniform start, then one descent.
 
     min L_SCE(f(x*), y | gamma), x* one signed step up L_SCE(f(x'), y | gamma)
 
-    Both passes are in the model's own mode, which is training mode: the attack's, too, moves BatchNorm's statistics.
+    Both forward passes run in the model's own mode, which is training mode, so the attack's pass also updates
+    BatchNorm's running statistics.
     """
 
     def __init__(
@@ -27,42 +28,26 @@ class Fast:
         gamma_in: GammaIn = "both",
         loss: Literal["sce", "std"] = "sce",
         seed: int = 0,
-        inner: AttackableModel | None = None,
+        attack_model: AttackableModel | None = None,
     ) -> None:
-        """Fast-AT.
+        """Set up Fast-AT.
 
         Args:
             eps: radius of the ball.
-            step_size: of the one step; None is 1.25 eps, 10/255 at 8/255.
-            gamma: weight of the deviation in SCE; 0 is the baseline with CE, to the bit.
-            gamma_in: "both", or only the "attack" or the "descent" has gamma.
+            step_size: size of the one step; None is 1.25 eps, 10/255 at 8/255.
+            gamma: weight of the deviation in SCE; 0 is the baseline with CE, bit for bit.
+            gamma_in: "both", or "attack" or "descent" to use gamma only there.
             loss: "sce", or "std" for STD alone in attack and descent.
-            seed: of the starts.
-            inner: the network as the attack calls it, under DDP the module inside; None is the model itself.
+            seed: seed of the random starts.
+            attack_model: the network that the attack calls, under DDP the unwrapped module; None is the model itself.
         """
-        check_attack(eps, step_size)
-        self.eps, self.step_size = eps, 1.25 * eps if step_size is None else step_size
-        self.attack, self.descent = label_losses(loss, gamma, gamma_in)
-        self.starts, self.inner = Starts(seed), inner
+        super().__init__(eps, 1, step_size, default_ratio=1.25, seed=seed, attack_model=attack_model)
+        self.attack_loss, self.descent_loss = label_losses(loss, gamma, gamma_in)
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the attacked batch once."""
         keys = check_batch(x, y, keys)
-        inner: AttackableModel = model if self.inner is None else self.inner
-        with under_attack(inner):
-            adv = take_signed_steps(
-                inner, x, self.starts.uniform(x, keys, self.eps), lambda logits: self.attack(logits, y),
-                eps=self.eps, step_size=self.step_size, steps=1,
-            )  # fmt: skip
-        yield self.descent(model(adv), y).mean()
-
-    def end_epoch(self) -> None:
-        """Nothing."""
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """How many batches were begun, which keys the starts."""
-        return self.starts.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
-        self.starts.load_state_dict(state)
+        with self.attacking(model) as attacked:
+            start = self.starts.uniform(x, keys, self.eps)
+            adv = self.perturb(attacked, x, start, lambda logits: self.attack_loss(logits, y))
+        yield self.descent_loss(model(adv), y).mean()

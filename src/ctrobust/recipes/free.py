@@ -1,4 +1,4 @@
-"""Free adversarial training: each pass gives the weights' gradient and the perturbation's."""
+"""Free adversarial training: each backward pass gives the gradient of the weights and of the perturbation."""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -15,12 +15,12 @@ from ctrobust.recipes.recipe_losses import GammaIn, check_attack, label_losses, 
 
 
 class Free:
-    """Free-AT, with gamma > 0 Free-AT with CTR: each batch is replayed, and one pass serves descent and attack.
+    """Free-AT, with gamma > 0 Free-AT with CTR: each batch is replayed; one backward pass serves descent and attack.
 
     min L_SCE(f(x + d), y | gamma), d <- clip(d + step_size sign grad_d L_SCE(f(x + d), y | gamma))
 
-    The perturbation d starts at zero once and persists: a batch begins with the one that the batch before left at the
-    same positions, brought into the box around its own images. A smaller last batch uses the first positions.
+    The perturbation d starts at zero once and persists: a batch begins with the perturbation that the previous batch
+    left at the same positions, clipped so that x + d is in [0, 1]. A smaller last batch uses the first positions.
     """
 
     def __init__(
@@ -33,72 +33,75 @@ class Free:
         loss: Literal["sce", "std"] = "sce",
         processes: Processes | None = None,
     ) -> None:
-        """Free-AT.
+        """Set up Free-AT.
 
         Args:
             eps: radius of the ball.
-            replays: optimizer steps a batch.
-            step_size: of the perturbation, a replay; None is eps.
-            gamma: weight of the deviation in SCE; 0 is the baseline with CE, to the bit.
-            gamma_in: "both", or only the "attack" or the "descent" has gamma: then a replay makes a second backward
-                pass.
+            replays: number of optimizer steps per batch.
+            step_size: size of the perturbation's step in each replay; None is eps.
+            gamma: weight of the deviation in SCE; 0 is the baseline with CE, bit for bit.
+            gamma_in: "both", or "attack" or "descent" to use gamma only there, which costs a second backward pass per
+                replay.
             loss: "sce", or "std" for STD alone in attack and descent.
-            processes: the processes that the batch is spread over, each with every so-manieth position.
+            processes: the processes that share the batch, each with the positions of its rank modulo the world size;
+                None is a single process.
         """
         check_attack(eps, step_size)
         check_count(replays, "replays")
         self.eps, self.replays, self.step_size = eps, replays, eps if step_size is None else step_size
-        self.attack, self.descent = label_losses(loss, gamma, gamma_in)
+        self.attack_loss, self.descent_loss = label_losses(loss, gamma, gamma_in)
         self.processes = processes or SingleProcess()
         self.delta: Tensor | None = None
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
-        """Yield the loss of each replay; the perturbation moves on when the generator is resumed."""
+        """Yield the loss of each replay; the perturbation takes its step when the next loss is requested."""
         check_batch(x, y, keys)
-        delta = self._kept(x).clamp_(-x, 1 - x)
+        delta = self._stored_delta(x).clamp_(-x, 1 - x)
         for _ in range(self.replays):
-            at = delta.detach().requires_grad_()
-            logits = model(x + at)
+            leaf = delta.detach().requires_grad_()
+            logits = model(x + leaf)
             warn_of_softmax(logits)
             gradient = None
-            if self.attack is not self.descent:
-                (gradient,) = torch.autograd.grad(self.attack(logits, y).sum(), at, retain_graph=True)
-            yield self.descent(logits, y).mean()
-            gradient = at.grad if gradient is None else gradient
+            if self.attack_loss is not self.descent_loss:
+                (gradient,) = torch.autograd.grad(self.attack_loss(logits, y).sum(), leaf, retain_graph=True)
+            yield self.descent_loss(logits, y).mean()
+            gradient = leaf.grad if gradient is None else gradient
             if gradient is None:
-                raise InputError("the loss was not descended: call backward on it before asking for the next")
+                raise InputError(
+                    "the perturbation has no gradient: call backward on each loss before requesting the next one"
+                )
             moved = delta.add(gradient.sign(), alpha=self.step_size)
             delta = moved.clamp_(-self.eps, self.eps).clamp_(-x, 1 - x)
-        self._keep(delta)
+        self._store_delta(delta)
 
-    def _kept(self, x: Tensor) -> Tensor:
-        """The perturbation of this batch's positions, laid out in memory as x; zero where there was none."""
+    def _stored_delta(self, x: Tensor) -> Tensor:
+        """A copy of the perturbation at this batch's positions, in the memory format of x; zero at new positions."""
         delta = torch.zeros_like(x)
         if self.delta is not None:
             if self.delta.shape[1:] != x.shape[1:]:
                 raise InputError(
-                    f"the perturbation is for images {tuple(self.delta.shape[1:])}, got {tuple(x.shape[1:])}"
+                    f"the stored perturbation is for images of shape {tuple(self.delta.shape[1:])}; "
+                    f"got {tuple(x.shape[1:])}"
                 )
             count = min(len(x), len(self.delta))
             delta[:count].copy_(self.delta[:count])
         return delta
 
-    def _keep(self, delta: Tensor) -> None:
-        """Keep it at the first positions, and at the others what was there."""
+    def _store_delta(self, delta: Tensor) -> None:
+        """Replace the first positions and leave the others as they are."""
         rest = [] if self.delta is None else [self.delta[len(delta) :].to(delta)]
         self.delta = torch.cat([delta, *rest])
 
     def end_epoch(self) -> None:
-        """Nothing: the perturbation persists."""
+        """Do nothing: the perturbation persists across epochs."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The perturbation of the whole batch, in the order of its positions."""
+        """The perturbations of all processes, in the order of the batch's positions."""
         if self.delta is None:
             return {}
-        places = torch.arange(self.processes.index, self.processes.count * len(self.delta), self.processes.count)
-        order = self.processes.gather(places).argsort()
+        positions = torch.arange(self.processes.index, self.processes.count * len(self.delta), self.processes.count)
+        order = self.processes.gather(positions).argsort()
         return {"delta": self.processes.gather(self.delta.cpu())[order]}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
         self.delta = state["delta"][self.processes.index :: self.processes.count].clone() if "delta" in state else None

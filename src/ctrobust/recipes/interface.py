@@ -1,4 +1,4 @@
-"""The seam between a recipe and the training loop."""
+"""The interface between a recipe, the model it trains, and the training loop."""
 
 from collections.abc import Iterator, Mapping
 from typing import Protocol
@@ -7,63 +7,57 @@ from torch import Tensor, nn
 
 
 class AttackableModel(Protocol):
-    """What an attack inside a recipe asks of a model."""
+    """What the attack inside a recipe needs of a model."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits (N, C)."""
         ...
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """What is trained; the attack asks for no gradient of it."""
+        """The trained parameters, whose gradients the attack switches off."""
         ...
 
     def modules(self) -> Iterator[nn.Module]:
-        """All parts; the attack may need them in eval mode."""
+        """All submodules, which TRADES attacks in eval mode."""
         ...
 
 
 class Network(Protocol):
-    """What a recipe asks of a model."""
+    """What a recipe needs of a model."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """Logits (N, C)."""
         ...
 
     def sample_logits(self, x: Tensor, k: int) -> Tensor:
-        """Logits of k sub-networks (k, N, C)."""
+        """Logits (k, N, C) of k sub-networks."""
         ...
 
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """What is trained."""
-        ...
+    def parameters(self) -> Iterator[nn.Parameter]: ...
 
-    def modules(self) -> Iterator[nn.Module]:
-        """All parts."""
-        ...
+    def modules(self) -> Iterator[nn.Module]: ...
 
 
 class Recipe(Protocol):
-    """A generator of losses: the loop makes an optimizer step for each one it yields.
+    """A generator of losses: the training loop makes an optimizer step for each loss that it yields.
 
     for loss in recipe(model, x, y, keys): backward; optimizer step; schedule step
     """
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
-        """Yield the losses of a batch, each to be descended before the next is asked for.
+        """Yield the losses of a batch; each must be descended before the next one is requested.
 
-        x are images (N, ...) in [0, 1], y labels (N,), `keys` (N,) int64 say whose random draws to make, positions in
-        the batch by default: batches differ in any case.
+        x are images (N, ...) in [0, 1], y labels (N,). `keys` (N,) int64 key the random draws of each example and are
+        the positions in the batch by default; draws differ from batch to batch in any case.
         """
         ...
 
     def end_epoch(self) -> None:
-        """An epoch is over."""
+        """Update what changes once an epoch."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What must survive a kill."""
+        """The state that a resumed run needs."""
         ...
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
-        ...
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None: ...

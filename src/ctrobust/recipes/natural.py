@@ -14,7 +14,7 @@ from ctrobust.recipes.recipe_losses import warn_of_softmax
 
 
 class Natural:
-    """One loss a batch: the mean of the base loss, or with K > 1 samples of MDL(K, rho, eta)."""
+    """Natural training: one loss per batch, the mean of the base loss or, with K > 1 samples, of MDL(K, rho, eta)."""
 
     def __init__(
         self,
@@ -25,15 +25,15 @@ class Natural:
         diversity: Literal["cosine", "pearson"] = "cosine",
         processes: Processes | None = None,
     ) -> None:
-        """Natural training.
+        """Set up natural training.
 
         Args:
-            loss: the base loss, (logits, y) -> (N,), or the memory of online label smoothing.
-            samples: K, how many sub-networks are drawn a step. With K = 1 nothing is compared.
-            rho: weight of the similarity of the wrong categories; 0 is multi-sample dropout.
-            eta: percentile of the whole batch, by loss, on which the similarity counts.
+            loss: the base loss, (logits, y) -> (N,), or the state of online label smoothing.
+            samples: K, the number of sub-networks drawn per step; K = 1 is the base loss alone.
+            rho: weight of the similarity of the wrong probabilities; 0 is multi-sample dropout.
+            eta: percentage of the whole batch, easiest examples first, for which the similarity counts.
             diversity: "cosine" (MDL) or "pearson" (MDL-PCC).
-            processes: the processes that the batch is spread over.
+            processes: the processes that share the batch; None is a single process.
         """
         self.loss, self.samples, self.rho, self.eta, self.diversity = loss, samples, rho, eta, diversity
         self.processes = processes or SingleProcess()
@@ -47,8 +47,8 @@ class Natural:
         else:
             if not hasattr(model, "sample_logits"):
                 raise InputError(
-                    f"{type(model).__name__} has no sample_logits, which draws {self.samples} sub-networks: give it "
-                    "noise with ctrobust.models.head_split"
+                    f"{type(model).__name__} has no method sample_logits, which draws {self.samples} sub-networks; "
+                    "ctrobust.models.split gives a module noise and this method"
                 )
             outputs = model.sample_logits(x, self.samples)
             values = losses.mdl(
@@ -66,21 +66,18 @@ class Natural:
         return self.loss(logits, y)
 
     def _threshold(self, outputs: Tensor, y: Tensor) -> Tensor | None:
-        """MDL's percentile over the whole batch, whichever process holds which part of it."""
+        """MDL's percentile over the batches of all processes; None if MDL uses no mask."""
         if self.rho == 0 or self.eta == 100:
             return None
         return losses.mask_threshold(self.processes.gather(losses.mask_score(outputs, y)), self.eta)
 
     def end_epoch(self) -> None:
-        """Online label smoothing makes new soft labels."""
         if isinstance(self.loss, OnlineSmoothing):
             self.loss.end_epoch()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Online label smoothing's memory."""
         return self.loss.state_dict() if isinstance(self.loss, OnlineSmoothing) else {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
         if isinstance(self.loss, OnlineSmoothing):
             self.loss.load_state_dict(state)

@@ -1,4 +1,4 @@
-"""Online label smoothing's memory: what the network gave for each class in the last epoch."""
+"""The state of online label smoothing: the mean output for each class in the last epoch."""
 
 from collections.abc import Mapping
 
@@ -9,9 +9,10 @@ from ctrobust.recipes.processes import Processes, SingleProcess
 
 
 class OnlineSmoothing:
-    """Soft labels S (C, C): row y is the mean output of the last epoch's examples of class y classified right.
+    """Soft labels S (C, C): row y is the mean output of the last epoch's correctly classified examples of class y.
 
-    S starts at zero, so that the first epoch descends half of CE; a class never classified right gets a uniform row.
+    S starts at zero, so the first epoch descends half of CE. A class without a correctly classified example gets a
+    uniform row.
     """
 
     def __init__(self, num_classes: int, processes: Processes | None = None) -> None:
@@ -22,10 +23,10 @@ class OnlineSmoothing:
 
     @torch.no_grad()
     def observe(self, probabilities: Tensor, y: Tensor) -> None:
-        """Add the outputs (N, C) that are right."""
-        right = probabilities.argmax(1) == y
-        self.sums.index_add_(0, y[right].cpu(), probabilities[right].float().cpu())
-        self.counts += torch.bincount(y[right].cpu(), minlength=len(self.counts))
+        """Add the outputs (N, C) of the correctly classified examples."""
+        correct = probabilities.argmax(1) == y
+        self.sums.index_add_(0, y[correct].cpu(), probabilities[correct].float().cpu())
+        self.counts += torch.bincount(y[correct].cpu(), minlength=len(self.counts))
 
     def end_epoch(self) -> None:
         """Turn the sums of all processes into the soft labels of the next epoch."""
@@ -35,11 +36,13 @@ class OnlineSmoothing:
         self.sums, self.counts = torch.zeros_like(self.sums), torch.zeros_like(self.counts)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Soft labels, and each process's own sums in the epoch under way: added up they would round otherwise."""
+        """The soft labels, and the sums of each process in the current epoch.
+
+        The sums are kept apart because their total would round differently after a resume.
+        """
         sums, counts = self.processes.gather(self.sums[None]), self.processes.gather(self.counts[None])
         return {"soft_labels": self.soft_labels, "sums": sums, "counts": counts}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from there."""
         self.soft_labels = state["soft_labels"].clone()
         self.sums, self.counts = (state[name][self.processes.index].clone() for name in ("sums", "counts"))

@@ -1,4 +1,4 @@
-"""What a recipe asks of the other processes that train the same network."""
+"""The other processes that train the same network, as a recipe uses them."""
 
 from typing import Protocol
 
@@ -10,39 +10,37 @@ class Processes(Protocol):
 
     @property
     def first(self) -> bool:
-        """Whether this process keeps what belongs to the whole run."""
+        """Whether this process has rank 0, which writes the run's files."""
         ...
 
     @property
     def index(self) -> int:
-        """Which process this is, from 0; it holds the positions index, index + count, ... of each batch."""
+        """The rank of this process, from 0; it holds the positions index, index + count, ... of each batch."""
         ...
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The world size."""
         ...
 
     def gather(self, values: Tensor) -> Tensor:
-        """The (n, ...) values of every process as one tensor; n may differ between them."""
+        """Concatenate the (n, ...) values of every process; n may differ between processes."""
         ...
 
     def sum(self, values: Tensor) -> Tensor:
-        """The sum over the processes."""
+        """Add the values of all processes."""
         ...
 
 
 class SingleProcess:
-    """One process."""
+    """A run of one process, whose own values are those of all."""
 
     first = True
     index = 0
     count = 1
 
     def gather(self, values: Tensor) -> Tensor:
-        """Its own values."""
         return values
 
     def sum(self, values: Tensor) -> Tensor:
-        """Its own values."""
         return values

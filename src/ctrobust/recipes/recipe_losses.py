@@ -1,4 +1,4 @@
-"""What an adversarial recipe's attack ascends and its descent descends."""
+"""The losses that an adversarial recipe's attack ascends and its descent minimizes, and the checks of its settings."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,10 +13,10 @@ from ctrobust.errors import InputError
 from ctrobust.losses.inputs import check_choice, check_number
 
 GammaIn = Literal["both", "attack", "descent"]
-"""Where gamma acts; the other side then has gamma = 0."""
+"""Where gamma is used; elsewhere gamma is 0."""
 
 LARGEST_GAMMA = 100.0
-"""The paper's are 0 to 5."""
+"""An upper bound far above the paper's values, which are 0 to 5."""
 
 RecipeLoss = Callable[[Tensor, Tensor], Tensor]
 """(N, C) logits and (N,) labels in, (N,) out."""
@@ -37,26 +37,26 @@ def gammas(gamma: float, gamma_in: GammaIn) -> tuple[float, float]:
 
 
 def warn_of_softmax(logits: Tensor) -> None:
-    """Warn of a softmax at the model's end, which every loss here would take for logits."""
+    """Warn if the model ends with a softmax: every loss would take its probabilities for logits."""
     warn_of_probabilities(logits, "What is trained on them learns less, and its robustness is not real")
 
 
 def check_attack(eps: float, step_size: float | None) -> None:
-    """A radius and a step, None being the recipe's own, for images in [0, 1]."""
+    """Raise unless the radius and the step size, where one is given, fit images in [0, 1]."""
     check_eps(eps, "linf")
     if step_size is not None:
         check_eps(step_size, "linf", "step_size")
 
 
 def label_losses(loss: Literal["sce", "std"], gamma: float, gamma_in: GammaIn) -> tuple[RecipeLoss, RecipeLoss]:
-    """The attack's and the descent's objective, the same one where both sides have the same gamma.
+    """The attack's loss and the descent's loss, one object if both have the same gamma.
 
-    SCE(gamma), which is CE for gamma = 0; or STD alone, the paper's "why is not the STD loss directly used": its
-    minimum, all probabilities equal, needs no feature of any class.
+    "sce" is SCE(gamma), which is CE for gamma = 0. "std" is STD alone, for the paper's question why the STD loss is not
+    used directly: its minimum, all probabilities equal, needs no feature of any class.
     """
     check_choice(loss, "loss", ("sce", "std"))
     if loss == "std":
         return losses.std, losses.std
-    attack, descent = gammas(gamma, gamma_in)
-    descended = partial(losses.sce, gamma=descent)
-    return (descended if attack == descent else partial(losses.sce, gamma=attack)), descended
+    attack_gamma, descent_gamma = gammas(gamma, gamma_in)
+    descent_loss = partial(losses.sce, gamma=descent_gamma)
+    return (descent_loss if attack_gamma == descent_gamma else partial(losses.sce, gamma=attack_gamma)), descent_loss
