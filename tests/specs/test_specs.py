@@ -109,6 +109,7 @@ from ctrobust.specs import (
         ({"recipe": {"name": "fast", "gamma_in": "attack"}}, ["gamma_in = 'attack' needs gamma > 0"]),
         ({"recipe": {"name": "trades", "std_at": "clean"}}, ["std_at = 'clean' needs gamma > 0"]),
         ({"recipe": {"name": "trades", "loss": "std", "std_at": "clean"}}, ["std_at = 'clean' needs gamma > 0"]),
+        ({"recipe": {"name": "trades", "loss": "std", "second_clean_pass": True}}, ["second_clean_pass has no effect"]),
         ({"recipe": {"samples": 4, "eta": 90.0}}, ["eta = 90.0 belongs to MDL and needs rho > 0"]),
         ({"recipe": {"samples": 4, "diversity": "pearson"}}, ["diversity = 'pearson' belongs to MDL and needs rho > 0"]),
         ({"recipe": {"name": "fast", "loss": "std", "gamma": 2.0}}, ["gamma = 2 has no effect with loss = 'std'"]),

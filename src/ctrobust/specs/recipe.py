@@ -106,6 +106,8 @@ class TradesSpec(AdversarialSpec):
     def _check_std_at(self) -> Self:
         if self.gamma == 0 and self.std_at != "adv":
             raise ValueError(f"std_at = {self.std_at!r} needs gamma > 0: without gamma the loss contains no STD")
+        if self.second_clean_pass and self.loss == "std":
+            raise ValueError("second_clean_pass has no effect with loss = 'std', which contains no divergence")
         return self
 
 
