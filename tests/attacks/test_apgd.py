@@ -305,7 +305,7 @@ def test_eot_averages_over_a_model_that_draws(network: nn.Sequential, digits: tu
         ({"loss": "hinge"}, "unknown loss 'hinge'"),
         ({"loss": "std", "targets": 9}, "an attack towards wrong classes ascends ce, margin or dlr, got std"),
         ({"loss": "std", "targeted": True}, "an attack towards given classes ascends ce or margin, got std"),
-        ({"targets": 9, "targeted": True}, "targets=9 chooses wrong classes; with targeted y already are the classes"),
+        ({"targets": 9, "targeted": True}, "targets=9 selects wrong classes and needs targeted=false, got targeted=true"),
     ],
 )
 def test_impossible_values_are_refused(fields: dict[str, object], message: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ctrobust import draws
 from ctrobust.attacks import APGD
-from ctrobust.attacks.apgd import checkpoints
+from ctrobust.attacks.apgd import checkpoint_windows
 from ctrobust.attacks.attack_losses import Loss
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.projections import Norm
@@ -202,13 +202,13 @@ def test_the_reference_visits_the_same_iterates(
     ],
 )
 def test_checkpoints(steps: int, ends: list[int]) -> None:
-    assert list(checkpoints(steps)) == ends
-    assert list(checkpoints(steps).values()) == [b - a for a, b in zip([0, *ends], ends, strict=False)]
+    assert list(checkpoint_windows(steps)) == ends
+    assert list(checkpoint_windows(steps).values()) == [b - a for a, b in zip([0, *ends], ends, strict=False)]
 
 
 @pytest.mark.parametrize("steps", [7, 33, 64, 119, 500])
 def test_windows_are_rounded_down_and_at_least_one(steps: int) -> None:
-    windows = list(checkpoints(steps).values())
+    windows = list(checkpoint_windows(steps).values())
     assert windows[0] == max(int(0.22 * steps), 1)
     for one, after in itertools.pairwise(windows):
         assert after == max(one - max(int(0.03 * steps), 1), int(0.06 * steps), 1)

@@ -17,55 +17,57 @@ from ctrobust.attacks.stages import Stage
 from ctrobust.errors import InputError
 
 MOMENTUM = 0.75
-"""The share of the new direction in a step; the rest is of the step before."""
+"""The paper's alpha: the weight of the new step; the previous step has the rest."""
 
 
-def checkpoints(steps: int) -> dict[int, int]:
-    """After which steps the sizes are looked at, and how many steps each window has.
+def checkpoint_windows(steps: int) -> dict[int, int]:
+    """Map the step of each checkpoint to the number of steps of the window that it ends.
 
-    Windows are of .22 of all steps, shrinking by .03 down to .06, rounded down but at least 1.
+    The first window has .22 of all steps; each next one is shorter by .03 of them, but not below .06. Lengths are
+    rounded down and are at least 1.
 
     Example:
-        >>> checkpoints(100)
+        >>> checkpoint_windows(100)
         {22: 22, 41: 19, 57: 16, 70: 13, 80: 10, 87: 7, 93: 6, 99: 6}
     """
-    window, shrink, least = (max(percent * steps // 100, 1) for percent in (22, 3, 6))
-    found, end = {}, window
-    while end <= steps:
-        found[end] = window
-        window = max(window - shrink, least)
-        end += window
-    return found
+    window, decrease, shortest = (max(percent * steps // 100, 1) for percent in (22, 3, 6))
+    windows, checkpoint = {}, window
+    while checkpoint <= steps:
+        windows[checkpoint] = window
+        window = max(window - decrease, shortest)
+        checkpoint += window
+    return windows
 
 
 @dataclass(frozen=True)
 class APGD(Attack):
-    """Momentum steps from the ball's sphere, first of 2 eps, halved for each example where its own ascent stalls.
+    """PGD with momentum and a step size of 2 eps that is halved for each example whose loss stalls.
 
     z = P(x_k + s_k sign grad L(x_k));  x_{k+1} = P(x_k + a (z - x_k) + (1 - a) (x_k - x_{k-1})),  a = .75, first 1
 
-    P is the ball, then the box; in l2 the gradient is scaled to length 1 in place of its sign. At a checkpoint s is
-    halved and x goes back to its best iterate if at most `rho` of the window's steps raised the loss, or if s was not
-    halved at the last checkpoint and the best loss is what it was there. Losses are ascended in an increasing form (see
-    `objectives`): directions and comparisons are those of the loss itself. The first iterate that fools ends an
-    example's attack; who is never fooled is given back at the best iterate.
+    P projects on the ball, then on the box; in l2 the step is the gradient scaled to length 1 instead of its sign. The
+    start is on the sphere of the ball. At a checkpoint s is halved and x returns to its best iterate if at most a
+    fraction `rho` of the window's steps increased the loss, or if s was not halved at the last checkpoint and the best
+    loss has not increased since. Losses are replaced by increasing functions of themselves (see `attack_losses`), which
+    changes neither directions nor comparisons. An example's attack ends at its first misclassified iterate; an example
+    that is never misclassified gets its best iterate.
 
-    An example that stands costs the clean pass and, in each part, 1 + steps passes forward and backward, as in the
+    A robust example costs the clean forward pass and, in each stage, 1 + steps forward and backward passes, as in the
     authors' code.
 
     Attributes:
         eps: radius of the ball.
-        steps: how many.
+        steps: number of steps.
         loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
             (logits, y, clean_logits) -> (N,).
         norm: "linf" or "l2".
-        rho: the share of rising steps that a size must exceed to stay.
-        restarts: from other random starts, on those who still stand.
-        eot: gradients averaged for each step, for models that draw at random.
-        targets: in turn towards each of so many best wrong classes of the clean output, or all where there are fewer,
-            by losses ce, margin or dlr; any wrong class counts. 0 is untargeted.
+        rho: fraction of loss-increasing steps in a window above which the step size is kept.
+        restarts: number of random starts, each on the remaining examples.
+        eot: number of gradients averaged in each step (expectation over transformation), for randomized models.
+        targets: number of target classes, attacked in turn: the wrong classes of the largest clean logits, or all wrong
+            classes if there are fewer; for losses ce, margin and dlr. Any wrong class is a success. 0 is untargeted.
         targeted: y are the classes to reach; for losses ce and margin.
-        seed: of the random start.
+        seed: seed of the random start.
 
     Example:
         >>> print(APGD(eps=8 / 255, loss="dlr", targets=9))
@@ -94,16 +96,17 @@ class APGD(Attack):
         if type(self.targets) is not int or self.targets < 0:
             raise InputError(f"targets is a whole number of at least 0, got {self.targets}")
         if self.targets and self.targeted:
-            raise InputError(f"targets={self.targets} chooses wrong classes; with targeted y already are the classes")
+            raise InputError(
+                f"targets={self.targets} selects wrong classes and needs targeted=false, got targeted=true"
+            )
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted, toward_target=self.targets > 0))
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:
-        """All steps from one start."""
         state.drop_misclassified()
         index = state.active()
         if not len(index):
             return
-        ascended, x, checks = resolve_loss(self.loss), state.x[index], checkpoints(self.steps)
+        attack_loss, x, windows = resolve_loss(self.loss), state.x[index], checkpoint_windows(self.steps)
         stream = draws.stream(self.seed, "apgd", stage.restart, stage.target)
         adv = sphere_start(x, state.keys[index], stream, self.eps, self.norm)
         apgd_state = APGDState.begin(index, x, adv, 2 * self.eps)
@@ -113,15 +116,15 @@ class APGD(Attack):
             if step:
                 apgd_state.step(MOMENTUM if step > 1 else 1.0, self.eps, self.norm)
             target = None if targets is None else targets[apgd_state.index]
-            at, index = apgd_state.adv, apgd_state.index
-            active, gradient, loss = state.gradient_of_active(at, index, ascended, target=target, eot=self.eot)
+            adv, index = apgd_state.adv, apgd_state.index
+            active, gradient, loss = state.gradient_of_active(adv, index, attack_loss, target=target, eot=self.eot)
             if len(loss) < len(index):
-                state.record(index[~active], at[~active], fooled=True)
+                state.record(index[~active], adv[~active], fooled=True)
                 apgd_state.select(active)
                 if not len(loss):
                     return
             apgd_state.update_best(steepest(gradient, self.norm), loss)
-            if step in checks:
-                apgd_state.checkpoint(max_increases=self.rho * checks[step])
+            if step in windows:
+                apgd_state.checkpoint(max_increases=self.rho * windows[step])
             state.resume_state.report_progress(step / self.steps)
         state.record(apgd_state.index, apgd_state.best, fooled=False)

@@ -1,4 +1,4 @@
-"""AutoAttack: the parameter-free ensemble by which robust accuracies are compared."""
+"""AutoAttack of Croce and Hein: the parameter-free ensemble by which robust accuracies are compared."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ Version = Literal["standard", "plus", "rand"]
 
 @dataclass(frozen=True)
 class AutoAttack(Attack):
-    """Several attacks, each from the clean image and only on the examples that withstood those before.
+    """Several attacks in turn, each from the clean image and only on the examples that are still robust.
 
     standard: APGD-CE, APGD-T, FAB-T, Square. plus: APGD-CE, APGD-DLR and FAB with 5 restarts, Square, APGD-T, FAB-T.
-    rand, for models that draw at random: APGD-CE and APGD-DLR with gradients averaged over 20 passes. What is undefined
-    for a model of fewer than 4 classes is left out, and the result says so.
+    rand, for randomized models: APGD-CE and APGD-DLR with gradients averaged over 20 passes. Attacks that are undefined
+    for a model of fewer than 4 classes are left out, and the result lists them.
 
     Attributes:
         eps: radius of the ball.
         norm: "linf" or "l2".
         version: "standard", "plus" or "rand".
-        queries: of Square; with another number than 5000 it is not the published ensemble.
-        seed: of all draws.
+        queries: number of queries of Square; the published ensemble has 5000.
+        seed: seed of all random draws.
 
     Example:
         >>> attack = AutoAttack(eps=8 / 255)
-        >>> print(attack, len(attack.parts()))
+        >>> print(attack, len(attack.stages()))
         autoattack:eps=8/255 20
     """
 
@@ -52,7 +52,7 @@ class AutoAttack(Attack):
         check_count(self.queries, "queries")
 
     def attacks(self) -> tuple[Attack, ...]:
-        """Those of the ensemble, in their order."""
+        """Return the attacks of the ensemble, in their order."""
         eps, norm, seed = self.eps, self.norm, self.seed
         apgd_t = APGD(eps, norm=norm, loss="dlr", targets=9, seed=seed)
         fab_t = FAB(eps, norm=norm, targets=9, seed=seed)
@@ -68,7 +68,7 @@ class AutoAttack(Attack):
                 return ce, dlr
 
     def stages(self) -> tuple[Stage, ...]:
-        """Every restart and target of every attack."""
+        """List every restart and target class of every attack."""
         return tuple(
             dataclasses.replace(stage, optional=True) for attack in self.attacks() for stage in attack.stages()
         )

@@ -1,4 +1,4 @@
-"""The attacks of Carlini and Wagner: in l-infinity in two forms, and in l2."""
+"""The attacks of Carlini and Wagner in l-infinity, in two forms, and in l2."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
@@ -27,49 +27,50 @@ STEPS: dict[tuple[Norm, Form], int] = {
     ("linf", "pgd"): 20,
     ("l2", "pgd"): 20,
 }
-"""Those of a round, a search, or PGD."""
+"""Default number of steps of a round, of a search, or of PGD."""
 
 
-class Weights(Protocol):
-    """How an example's margin and perturbation are weighed, and when otherwise."""
+class WeightSchedule(Protocol):
+    """The weights of margin loss and perturbation in the objective, and when they change."""
 
     def select(self, active: Tensor) -> None:
-        """Drop the others."""
+        """Keep only the active examples."""
         ...
 
-    def gradient(self, margin: Tensor, offset: Tensor) -> Tensor:
-        """What is descended, with respect to the images."""
+    def gradient(self, margin_gradient: Tensor, perturbation: Tensor) -> Tensor:
+        """Return the gradient of the objective with respect to the images."""
         ...
 
-    def finished(self, count: Tensor, steps: int, fooled: Tensor, far: Tensor, missing: Tensor) -> Tensor:
-        """(n,) whose descent is over."""
+    def finished(self, count: Tensor, steps: int, fooled: Tensor, distance: Tensor, shortfall: Tensor) -> Tensor:
+        """Return the mask (n,) of examples whose round or search is over."""
         ...
 
-    def update(self, ended: Tensor) -> Tensor:
-        """New weights for those of the mask; (n,) for whom there are none."""
+    def update(self, finished: Tensor) -> Tensor:
+        """Change the weights of the finished examples; return the mask (n,) of those with no round or search left."""
         ...
 
 
 @dataclass(frozen=True)
 class CW(Attack):
-    """The margin max_{j != y} z_j - z_y against the size of the perturbation; success is an image inside the ball.
+    """Increase the margin max_{j != y} z_j - z_y with a small perturbation d; success is an image inside the ball.
 
-    form "tanh": Adam on w, x_adv = (tanh w + 1) / 2. In linf, with ART's defaults, rounds of 10 steps from x minimize
-    c max(0, -margin) + sum_i max(0, |d_i| - tau), c from 1e-5 doubling to 20, tau from 1 shrinking by .9. In l2 each
-    search minimizes |d|^2 + c max(0, -margin), c from 1e-3 by bisection. An example is done when an image inside the
-    ball fools; of who withstands, the nearest image that fools, or the last, is projected on the ball and judged.
-    form "pgd", usual in the literature: PGD on the margin.
+    Form "tanh" runs Adam on w with x_adv = (tanh w + 1) / 2. In linf, with the defaults of ART since 1.9, rounds of 10
+    steps from x minimize c max(0, -margin) + sum_i max(0, |d_i| - tau), with c doubling from 1e-5 to 20 and tau
+    shrinking by .9 from 1. In l2 each search minimizes |d|^2 + c max(0, -margin), with c bisected from 1e-3. An
+    example's attack ends at its first misclassified image inside the ball. For a remaining example, the closest
+    misclassified image, or the last image if there is none, is projected on the ball and classified. Form "pgd", usual
+    in the literature, is PGD on the margin.
 
     Attributes:
         eps: radius of the ball.
         norm: "linf" or "l2".
-        form: "tanh" or "pgd"; always written in the text.
-        steps: of a round or search; None is 10 in linf, 100 in l2, 20 for pgd.
-        lr: of Adam.
-        confidence: how far the wrong class must lead for an example to be done early.
-        searches: of c in l2.
+        form: "tanh" or "pgd"; always part of the text.
+        steps: number of steps of a round or search; None is 10 in linf, 100 in l2, 20 for form "pgd".
+        lr: learning rate of Adam.
+        confidence: margin at which an example's attack ends early.
+        searches: number of binary search steps for c in l2.
         targeted: y are the classes to reach.
-        seed: of pgd's start; the other form draws nothing.
+        seed: seed of the random start of form "pgd"; the other form draws nothing.
 
     Example:
         >>> print(CW(eps=8 / 255))
@@ -81,7 +82,7 @@ class CW(Attack):
     eps: float
     norm: Norm = "linf"
     form: Form = "tanh"
-    steps: int = None  # type: ignore[assignment]  # replaced when made
+    steps: int = None  # type: ignore[assignment]  # resolved in __post_init__
     lr: float = 0.01
     confidence: float = 0.0
     searches: int = 9
@@ -120,50 +121,53 @@ class CW(Attack):
         index = state.active()
         if len(index):
             x = state.x[index]
-            weights: Weights = TauSchedule.begin(x) if self.norm == "linf" else BinarySearch.begin(x, self.searches)
-            self._verify(state, self._descend(state, index, x, weights))
+            schedule: WeightSchedule = (
+                TauSchedule.begin(x) if self.norm == "linf" else BinarySearch.begin(x, self.searches)
+            )
+            self._verify(state, self._descend(state, index, x, schedule))
 
-    def _descend(self, state: AttackState, index: Tensor, x: Tensor, weights: Weights) -> Tensor:
-        """Every round of every example, each at its own pace; the positions of who withstood."""
-        withstood, rows = [], (-1, *[1] * (x.dim() - 1))
-        margin, descent = resolve_loss("margin"), TanhAdam.begin(x)
-        adv = descent.images()
-        gradient, lead, _ = state.gradient(adv, index, margin)
-        at_start, nearest = (gradient, lead), x.new_full((len(x),), torch.inf)
+    def _descend(self, state: AttackState, index: Tensor, x: Tensor, schedule: WeightSchedule) -> Tensor:
+        """Run all rounds or searches, each example at its own pace; return the positions of those never broken."""
+        robust, rows = [], (-1, *[1] * (x.dim() - 1))
+        margin_loss, adam = resolve_loss("margin"), TanhAdam.begin(x)
+        adv = adam.images()
+        gradient, margin, _ = state.gradient(adv, index, margin_loss)
+        start_gradient, start_margin, closest = gradient, margin, x.new_full((len(x),), torch.inf)
         while len(index):
-            gradient = gradient * (lead <= self.confidence).view(rows)
-            descent.step(adv, weights.gradient(gradient, adv - x), self.lr)
-            adv = descent.images()
-            gradient, lead, logits = state.gradient(adv, index, margin)
-            far, fooled = distance(adv, x, self.norm), state.wrong(logits, index)
-            sure = fooled & (lead >= self.confidence)
-            done = sure & (far <= self.eps)
-            nearer = fooled & (far < nearest) | done
-            if nearer.any():
-                nearest = torch.where(nearer, far, nearest)
-                state.record(index[nearer], adv[nearer], far[nearer] <= self.eps)
-            ended = weights.finished(descent.count, self.steps, sure, far, (self.confidence - lead).clamp_(min=0.0))
-            out = weights.update(ended) & ~done
-            if out.any():
-                never = out & (nearest == torch.inf)
-                state.record(index[never], adv[never], fooled=False)
-                withstood.append(index[out])
-            if ended.any():
-                descent.restart(ended)
-                adv[ended] = descent.images()[ended]
-                gradient[ended], lead[ended] = at_start[0][ended], at_start[1][ended]
-            if (leaves := out | done).any():
-                active = ~leaves
-                descent.select(active)
-                weights.select(active)
-                index, x, adv, gradient, lead, nearest = (
-                    tensor[active] for tensor in (index, x, adv, gradient, lead, nearest)
+            gradient = gradient * (margin <= self.confidence).view(rows)
+            adam.step(adv, schedule.gradient(gradient, adv - x), self.lr)
+            adv = adam.images()
+            gradient, margin, logits = state.gradient(adv, index, margin_loss)
+            length, misclassified = distance(adv, x, self.norm), state.wrong(logits, index)
+            confident = misclassified & (margin >= self.confidence)
+            broken = confident & (length <= self.eps)
+            closer = misclassified & (length < closest) | broken
+            if closer.any():
+                closest = torch.where(closer, length, closest)
+                state.record(index[closer], adv[closer], length[closer] <= self.eps)
+            shortfall = (self.confidence - margin).clamp_(min=0.0)
+            finished = schedule.finished(adam.count, self.steps, confident, length, shortfall)
+            exhausted = schedule.update(finished) & ~broken
+            if exhausted.any():
+                never_misclassified = exhausted & (closest == torch.inf)
+                state.record(index[never_misclassified], adv[never_misclassified], fooled=False)
+                robust.append(index[exhausted])
+            if finished.any():
+                adam.restart(finished)
+                adv[finished] = adam.images()[finished]
+                gradient[finished], margin[finished] = start_gradient[finished], start_margin[finished]
+            if (dropped := exhausted | broken).any():
+                active = ~dropped
+                adam.select(active)
+                schedule.select(active)
+                index, x, adv, gradient, margin, closest, start_gradient, start_margin = (
+                    tensor[active]
+                    for tensor in (index, x, adv, gradient, margin, closest, start_gradient, start_margin)
                 )
-                at_start = (at_start[0][active], at_start[1][active])
-        return torch.cat(withstood) if withstood else index
+        return torch.cat(robust) if robust else index
 
     def _verify(self, state: AttackState, index: Tensor) -> None:
-        """Project what was last found of these on the ball, and see whether it fools there."""
+        """Project the images found at these positions on the ball and classify them there."""
         index = index[~state.fooled[index]]
         if not len(index):
             return

@@ -18,40 +18,42 @@ from ctrobust.attacks.random_starts import sphere_start
 from ctrobust.attacks.stages import Stage
 from ctrobust.errors import InputError
 
-LEAST = 1e-8
-"""Ways shorter than this count as so long, where two of them are compared."""
+MIN_LENGTH = 1e-8
+"""Lower bound of |d_1| and |d_2| in their ratio, so that it is defined where both are zero."""
 
 
 @dataclass(frozen=True)
 class FAB(Attack):
-    """Steps to where the boundary would be if the model were linear, drawn to the image, shorter after each success.
+    """Iterated projection onto the linearized decision boundary, biased towards the clean image.
 
     x_k <- (1 - a) (x_k + overshoot d_1) + a (x + overshoot d_2),  a = min(|d_1| / (|d_1| + |d_2|), alpha_max)
 
-    d_1 and d_2 are the shortest ways from x_k and from x to the linearized boundary within the box (see `hyperplanes`).
-    Where x_k is misclassified it goes on from x + beta (x_k - x). The boundary is that of one wrong class, or of the
-    nearest, for which all C - 1 are linearized. The search is for the nearest misclassified image; a success is one
-    within eps.
+    d_1 and d_2 are the projections of x_k and of x onto the linearized boundary within the box, minus x_k and x (see
+    `hyperplanes`). A misclassified x_k is replaced by x + beta (x_k - x), the backward step. The boundary is that of
+    one wrong class, or the nearest one, for which all C - 1 are linearized. FAB searches for the closest misclassified
+    image; a success is one within eps.
 
-    As in AutoAttack there is no final search along the line from x to the image found. Unlike there, the attack on an
-    example ends at its first success: to come nearer still would not change the outcome. Who has none is given back at
-    the last iterate, cut to ball and box, and that image is judged too.
+    As in AutoAttack there is no final search along the segment from x to the image found. Unlike AutoAttack's, the
+    attack on an example ends at its first success: a closer image would not change the outcome. An example without a
+    success gets the last iterate, projected on ball and box, and that image is classified too.
 
-    Passes for an example that stands: the clean one; for each step two forward, to linearize and to judge where it
-    led (nearly always across the boundary, so that the next begins elsewhere), and one backward, C - 1 where untargeted
-    (the authors' code makes C: of the logits, not of their differences); one forward for the last image of each part.
+    A robust example costs the clean forward pass; two forward passes per step, to linearize at x_k and to classify the
+    next iterate (which is nearly always misclassified, so that the next step starts elsewhere); one backward pass per
+    step, or C - 1 if untargeted (C in the authors' code, which differentiates the logits instead of their differences);
+    and one forward pass for the last image of each stage.
 
     Attributes:
         eps: radius of the ball.
-        steps: how many.
+        steps: number of steps.
         norm: "linf" or "l2".
-        targets: in turn to the boundary of each of so many best wrong classes of the clean output, or all where there
-            are fewer; any wrong class counts. 0 is the nearest boundary at each step.
-        restarts: the first from the image, others from random points at eps / 2, on those who still stand.
-        alpha_max: the most that a step is drawn to the image.
-        overshoot: how far steps go, where 1 is just to the boundary; the paper's eta.
-        beta: the share of the way from the image that is left after a success.
-        seed: of the random starts.
+        targets: number of target classes, attacked in turn: the wrong classes of the largest clean logits, or all wrong
+            classes if there are fewer. Any wrong class is a success. 0 takes the nearest boundary at each step.
+        restarts: number of starts, each on the remaining examples: first the clean image, then random points at
+            distance eps / 2.
+        alpha_max: upper bound of the bias a towards the clean image.
+        overshoot: factor of d_1 and d_2, where 1 ends exactly on the boundary; the paper's eta.
+        beta: fraction of the perturbation that the backward step keeps.
+        seed: seed of the random starts.
 
     Example:
         >>> print(FAB(eps=8 / 255, targets=9))
@@ -83,12 +85,11 @@ class FAB(Attack):
             raise InputError(f"overshoot is finite and at least 1, got {self.overshoot}")
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:
-        """All steps from one start."""
         state.drop_misclassified()
         index = state.active()
         if not len(index):
             return
-        adv = tried = x = state.x[index]
+        adv = iterate = x = state.x[index]
         if stage.restart:
             stream = draws.stream(self.seed, "fab", stage.restart, stage.target)
             adv = sphere_start(x, state.keys[index], stream, self.eps / 2, self.norm)
@@ -96,46 +97,47 @@ class FAB(Attack):
 
         for step in range(self.steps):
             value, gradient = self._boundary(state, adv, index, target)
-            adv = tried = self._step(x, adv, value, gradient)
-            lost = state.wrong(state.forward(tried, index), index)
-            if lost.any():
-                won = lost & (distance(tried, x, self.norm) <= self.eps)
-                if won.any():
-                    state.record(index[won], tried[won], fooled=True)
-                    active = ~won
-                    index, x, tried, lost = index[active], x[active], tried[active], lost[active]
+            adv = iterate = self._step(x, adv, value, gradient)
+            misclassified = state.wrong(state.forward(iterate, index), index)
+            if misclassified.any():
+                broken = misclassified & (distance(iterate, x, self.norm) <= self.eps)
+                if broken.any():
+                    state.record(index[broken], iterate[broken], fooled=True)
+                    active = ~broken
+                    index, x, iterate = index[active], x[active], iterate[active]
+                    misclassified = misclassified[active]
                     target = None if target is None else target[active]
                     if not len(index):
                         return
-                left = torch.where(lost, self.beta, x.new_ones(())).view(-1, *[1] * (x.dim() - 1))
-                adv = x.lerp(tried, left)
+                beta = torch.where(misclassified, self.beta, x.new_ones(())).view(-1, *[1] * (x.dim() - 1))
+                adv = x.lerp(iterate, beta)
             state.resume_state.report_progress((step + 1) / self.steps)
 
-        last = project(tried, x, self.eps, self.norm)
+        last = project(iterate, x, self.eps, self.norm)
         state.record(index, last, state.wrong(state.forward(last, index), index) if state.verify_last else False)
 
     def _boundary(self, state: AttackState, at: Tensor, index: Tensor, target: Tensor | None) -> tuple[Tensor, Tensor]:
-        """By how much a wrong logit is above the right one, (n,), and the gradient: the target's, or the nearest's."""
+        """Return the logit of a wrong class, the target or the nearest, minus that of y, (n,), and its gradient."""
         if target is not None:
             gradient, value, _ = state.gradient(at, index, resolve_loss("margin"), target=target)
             return value, gradient
         nearest = at.new_full((len(at),), torch.inf)
         value, gradient = torch.zeros_like(nearest), torch.zeros_like(at)
         for other_value, other_gradient in state.boundaries(at, index):
-            way = hyperplane_distance(other_gradient.flatten(1), other_value, self.norm)
-            nearer = way < nearest
-            nearest, value = torch.where(nearer, way, nearest), torch.where(nearer, other_value, value)
+            to_boundary = hyperplane_distance(other_gradient.flatten(1), other_value, self.norm)
+            nearer = to_boundary < nearest
+            nearest, value = torch.where(nearer, to_boundary, nearest), torch.where(nearer, other_value, value)
             gradient = torch.where(nearer.view(-1, *[1] * (at.dim() - 1)), other_gradient, gradient)
         return value, gradient
 
     def _step(self, x: Tensor, adv: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        """Where the next iterate is, given the boundary as seen from adv."""
+        """Return the next iterate, given the boundary linearized at adv: value (n,) and gradient (n, ...)."""
         shape, x, adv, gradient = x.shape, x.flatten(1), adv.flatten(1), gradient.flatten(1)
-        here = hyperplane_step(adv, gradient, value, self.norm)
-        there = hyperplane_step(x, gradient, value + (x - adv).mul_(gradient).sum(1), self.norm)
-        nowhere = x.new_zeros(())
-        way, direct = (distance(d, nowhere, self.norm).clamp_(min=least(x.dtype, LEAST)) for d in (here, there))
-        share = (way / (way + direct)).clamp_(max=self.alpha_max)[:, None]
-        here.mul_(self.overshoot).add_(adv)
-        there.mul_(self.overshoot).add_(x)
-        return here.lerp_(there, share).clamp_(0.0, 1.0).view(shape)
+        d_1 = hyperplane_step(adv, gradient, value, self.norm)
+        d_2 = hyperplane_step(x, gradient, value + (x - adv).mul_(gradient).sum(1), self.norm)
+        zero = x.new_zeros(())
+        length_1, length_2 = (distance(d, zero, self.norm).clamp_(min=least(x.dtype, MIN_LENGTH)) for d in (d_1, d_2))
+        alpha = (length_1 / (length_1 + length_2)).clamp_(max=self.alpha_max)[:, None]
+        d_1.mul_(self.overshoot).add_(adv)
+        d_2.mul_(self.overshoot).add_(x)
+        return d_1.lerp_(d_2, alpha).clamp_(0.0, 1.0).view(shape)
