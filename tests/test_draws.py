@@ -1,4 +1,4 @@
-"""Counter-based draws: the published generator, the promised distributions, nothing depends on the batch."""
+"""Counter-based draws: the published generator, the distributions, independence of the batch."""
 
 import math
 from collections import Counter
@@ -27,7 +27,7 @@ every_kind = pytest.mark.parametrize("draw", KINDS.values(), ids=KINDS.keys())
 
 
 def split_mix(state: int, count: int) -> list[int]:
-    """Vigna's SplitMix64, in Python's own integers."""
+    """Vigna's SplitMix64 in Python integers."""
     found = []
     for _ in range(count):
         state = (state + 0x9E3779B97F4A7C15) & MASK
@@ -61,18 +61,18 @@ def test_the_oracle_is_the_published_generator() -> None:
     assert split_mix(1234567, 3) == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
-by_both = pytest.mark.parametrize("few", [draws.SMALL, -1], ids=["numpy", "torch"])
+numpy_and_torch = pytest.mark.parametrize("small", [draws.SMALL, -1], ids=["numpy", "torch"])
 
 
-@by_both
+@numpy_and_torch
 @settings(max_examples=100, deadline=None)
 @given(key=INT64, stream=INT64)
-def test_words_are_split_mix_64_seeded_by_key_and_stream(few: int, key: int, stream: int) -> None:
+def test_words_are_split_mix_64_seeded_by_key_and_stream(small: int, key: int, stream: int) -> None:
     # One round of the generator turns (stream, key) into the seed.
     (seed,) = split_mix((key - 1) * 0x9E3779B97F4A7C15 + stream, 1)
     expected = [signed(word) for word in split_mix(seed, 5)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(draws, "SMALL", few)
+        patch.setattr(draws, "SMALL", small)
         assert draws.words(torch.tensor([key]), stream, 5).tolist() == [expected]
 
 
@@ -83,19 +83,19 @@ def test_words_are_split_mix_64_seeded_by_key_and_stream(few: int, key: int, str
         (1, draws.SMALL), (1, draws.SMALL + 1), (draws.SMALL // 64, 64), (draws.SMALL // 64 + 1, 64), (3, draws.SMALL),
     ],
 )  # fmt: skip
-def test_few_and_many_words_are_the_same_bits(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    keys = torch.arange(2 * size)[::2] * -1_000_003_000_003  # nor does the layout of the keys matter
+def test_numpy_and_torch_draw_the_same_bits(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = torch.arange(2 * size)[::2] * -1_000_003_000_003  # a strided tensor, whose memory layout must not matter
     found = draws.words(keys, draws.stream("few"), count)
     assert found.is_contiguous()
-    for few in (-1, size * count):  # all by torch, all by NumPy
-        monkeypatch.setattr(draws, "SMALL", few)
+    for small in (-1, size * count):  # all by torch, all by NumPy
+        monkeypatch.setattr(draws, "SMALL", small)
         other = draws.words(keys, draws.stream("few"), count)
         assert torch.equal(other, found)
         assert (other.dtype, other.shape) == (torch.int64, (size, count))
 
 
-def test_few_words_are_drawn_by_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(draws, "_few_words")
+def test_small_draws_use_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(draws, "_numpy_words")
     draws.words(torch.arange(draws.SMALL + 1), 0, 1)
     draws.words(torch.arange(8, device="meta"), 0, 1)
     with pytest.raises(NameError):
@@ -113,10 +113,10 @@ def test_keys_of_another_type_or_shape_are_refused(keys: Tensor) -> None:
         draws.words(keys, 0, 1)
 
 
-@by_both
-def test_golden_values(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@numpy_and_torch
+def test_golden_values(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Stored outcomes depend on these bits.
-    monkeypatch.setattr(draws, "SMALL", few)
+    monkeypatch.setattr(draws, "SMALL", small)
     stream, keys = draws.stream(0, "pgd"), torch.tensor([0, 1, -1, 2**62])
     assert stream == 5129942654120499232
     assert draws.words(keys, stream, 2).tolist() == [
@@ -144,22 +144,22 @@ def test_streams_of_different_names_differ(names: list[list[int | str]]) -> None
 @every_kind
 @settings(max_examples=30, deadline=None)
 @given(keys=st.lists(INT64, min_size=1, max_size=9), stream=INT64, data=st.data())
-def test_a_draw_is_its_keys_own(
+def test_a_draw_depends_only_on_its_key(
     draw: Callable[[Tensor, int], Tensor], keys: list[int], stream: int, data: st.DataObject
 ) -> None:
-    # Any subset, in any order, with repetitions.
+    # Keys may be any subset in any order, with repetitions.
     chosen = data.draw(st.lists(st.integers(0, len(keys) - 1), min_size=1, max_size=12))
     tensor = torch.tensor(keys)
     assert torch.equal(draw(tensor[chosen], stream), draw(tensor, stream)[chosen])
 
 
 @every_kind
-def test_no_keys_no_draws(draw: Callable[[Tensor, int], Tensor]) -> None:
+def test_no_keys_give_no_draws(draw: Callable[[Tensor, int], Tensor]) -> None:
     assert draw(KEYS[:0], 1).shape == (0, *draw(KEYS[:1], 1).shape[1:])
 
 
 @every_kind
-def test_keys_and_streams_differ(draw: Callable[[Tensor, int], Tensor]) -> None:
+def test_draws_of_different_keys_and_streams_are_uncorrelated(draw: Callable[[Tensor, int], Tensor]) -> None:
     a, b = draw(KEYS, draws.stream(0, "a")), draw(KEYS, draws.stream(0, "b"))
     assert len(set(map(tuple, a.flatten(1).tolist()))) == len(KEYS)
     assert not (a == b).flatten(1).all(1).any()
@@ -170,7 +170,7 @@ def test_keys_and_streams_differ(draw: Callable[[Tensor, int], Tensor]) -> None:
 
 
 @every_kind
-def test_draws_leave_the_global_generator_alone(draw: Callable[[Tensor, int], Tensor]) -> None:
+def test_draws_do_not_use_the_global_generator(draw: Callable[[Tensor, int], Tensor]) -> None:
     before = torch.get_rng_state()
     draw(KEYS, 5)
     draws.permutation(5, 5)
@@ -178,20 +178,20 @@ def test_draws_leave_the_global_generator_alone(draw: Callable[[Tensor, int], Te
 
 
 @pytest.mark.parametrize("bit", [0, 1, 31, 32, 62])
-def test_avalanche(bit: int) -> None:
-    # One bit of the key or of the stream turns half of the bits of each word, each of them as often.
+def test_flipping_one_input_bit_flips_half_of_the_output_bits(bit: int) -> None:
+    # Flipping one bit of the key or of the stream flips each bit of each word with probability 1/2.
     stream = draws.stream("avalanche")
     words = draws.words(KEYS, stream, 3)
-    for turned in (draws.words(KEYS ^ (1 << bit), stream, 3), draws.words(KEYS, stream ^ (1 << bit), 3)):
-        rate = bits(words ^ turned).double().mean((0, 1))
+    for flipped in (draws.words(KEYS ^ (1 << bit), stream, 3), draws.words(KEYS, stream ^ (1 << bit), 3)):
+        rate = bits(words ^ flipped).double().mean((0, 1))
         assert (rate - 0.5).abs().max() < 5 * 0.5 / math.sqrt(words.numel())
         assert abs(rate.mean().item() - 0.5) < 4 * 0.5 / math.sqrt(64 * words.numel())
 
 
-def test_neighbouring_keys_and_streams_are_unrelated_bit_by_bit() -> None:
+def test_bits_of_neighbouring_keys_and_streams_are_uncorrelated() -> None:
     words = bits(draws.words(KEYS, 12345, 8)).double() - 0.5
-    beside = bits(draws.words(KEYS, 12346, 8)).double() - 0.5
-    for a, b in ((words[1:], words[:-1]), (words[:, 1:], words[:, :-1]), (words, beside)):
+    next_stream = bits(draws.words(KEYS, 12346, 8)).double() - 0.5
+    for a, b in ((words[1:], words[:-1]), (words[:, 1:], words[:, :-1]), (words, next_stream)):
         agreement = 4 * (a * b).flatten(0, 1).mean(0)
         assert agreement.abs().max() < 5 / math.sqrt(a.numel() / 64)
 
@@ -206,13 +206,13 @@ def test_uniform_distribution() -> None:
     assert u.double().mean().item() == pytest.approx(0.5, abs=4 / math.sqrt(12 * u.numel()))
     assert u.double().var().item() == pytest.approx(1 / 12, abs=4 / math.sqrt(180 * u.numel()))
     assert abs(chi_square((u * 256).long().flatten().bincount(minlength=256), u.numel() / 256)) < 4
-    # The lowest of the 24 bits are as good as the highest.
+    # The lowest bits are as uniform as the highest.
     low = (u * 2**24).long() & 255
     assert abs(chi_square(low.flatten().bincount(minlength=256), u.numel() / 256)) < 4
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (2, 3), (3, 1, 5)])
-def test_shapes(shape: tuple[int, ...]) -> None:
+def test_draws_have_the_requested_shape(shape: tuple[int, ...]) -> None:
     for draw in (draws.uniform, draws.normal):
         found = draw(KEYS[:4], 3, shape)
         assert found.shape == (4, *shape)
@@ -232,8 +232,8 @@ def test_normal_distribution() -> None:
 
 
 @pytest.mark.parametrize("drop", [0.5, 0.1, 0.37, 0.25, 1 / 256, 0.9, 1e-3])
-def test_rate_of_keep(drop: float) -> None:
-    # The fixed streams' rates, within 3 sigma and the 2^-16 of the lanes.
+def test_keep_drops_at_the_given_rate(drop: float) -> None:
+    # The rates of fixed streams, within 3 sigma and the resolution of 2^-16.
     for name in ("a", "b", "c"):
         mask = draws.keep(KEYS, draws.stream(name), 501, drop)
         assert mask.dtype == torch.bool
@@ -244,13 +244,13 @@ def test_rate_of_keep(drop: float) -> None:
         assert (by_position - drop).abs().max() < 5 * math.sqrt(drop * (1 - drop) / len(KEYS)) + 5 / len(KEYS)
 
 
-def test_keep_nothing_dropped() -> None:
+def test_keep_with_rate_zero_drops_nothing() -> None:
     assert draws.keep(KEYS, 3, 100, 0.0).all()
 
 
 @settings(max_examples=50, deadline=None)
 @given(size=st.integers(0, 300), stream=INT64)
-def test_permutation_is_an_order(size: int, stream: int) -> None:
+def test_permutation_contains_every_index_once(size: int, stream: int) -> None:
     assert sorted(draws.permutation(size, stream).tolist()) == list(range(size))
 
 

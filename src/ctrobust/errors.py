@@ -1,14 +1,14 @@
-"""What can go wrong, one class per exit code of the command line."""
+"""Exceptions, one class per exit code of the command line."""
 
 
 class CtrobustError(Exception):
-    """Anything this package refuses or cannot do; the message says what was found and what is allowed."""
+    """The base of all errors that this package raises; the message states what was found and what is allowed."""
 
     exit_code = 1
 
 
 class InputError(CtrobustError, ValueError):
-    """A tensor, model or value passed by the caller does not fit."""
+    """A tensor, model or value passed by the caller is not allowed."""
 
     exit_code = 2
 

@@ -49,14 +49,14 @@ def test_normalization_is_per_channel_and_saved_with_the_weights() -> None:
 @pytest.mark.parametrize(
     ("mean", "std"), [((0.0, 0.0), (1.0,)), ((0.0,), (0.0,)), ((0.0,), (-1.0,)), ((0.0,), (float("nan"),))]
 )
-def test_impossible_constants_are_refused(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-    with pytest.raises(InputError, match=r"need one value a channel, std > 0; got mean"):
+def test_impossible_normalizations_are_refused(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    with pytest.raises(InputError, match=r"need one value per channel, std > 0; got mean"):
         Normalize(mean, std)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 28, 28), (1, 28, 28), (2, 784)])
-def test_what_is_not_a_batch_of_its_channels_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match=r"takes images \(N, 1, H, W\), got \("):
+def test_images_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match=r"takes images \(N, 1, H, W\); got \("):
         network()(torch.rand(shape))
 
 
@@ -72,7 +72,7 @@ def test_in_eval_mode_all_samples_are_the_forward_pass(noise: str) -> None:
 
 
 @pytest.mark.parametrize("noise", ["dropout", "dropconnect"])
-def test_in_training_the_same_draws_give_the_same_samples(noise: str) -> None:
+def test_in_training_mode_the_same_step_key_gives_the_same_samples(noise: str) -> None:
     x = images()
     samples = with_step(noise).sample_logits(x, K)
     assert samples.shape == (K, N, 10)
@@ -82,7 +82,7 @@ def test_in_training_the_same_draws_give_the_same_samples(noise: str) -> None:
     torch.testing.assert_close(samples[0], with_step(noise)(x))
 
 
-def test_dropout_samples_are_the_head_under_each_mask() -> None:
+def test_dropout_samples_are_the_head_with_each_mask() -> None:
     model, x = with_step("dropout"), images()
     assert isinstance(model.noise, Dropout)
     features = model.features(x)
@@ -91,7 +91,7 @@ def test_dropout_samples_are_the_head_under_each_mask() -> None:
     torch.testing.assert_close(model.sample_logits(x, K), by_hand)
 
 
-def test_dropconnect_samples_are_the_head_under_each_mask() -> None:
+def test_dropconnect_samples_are_the_head_with_each_mask() -> None:
     model, x = with_step("dropconnect"), images()
     assert isinstance(model.noise, DropConnect)
     features, first = model.features(x), model.head[0]
@@ -105,26 +105,26 @@ def test_dropconnect_samples_are_the_head_under_each_mask() -> None:
 def test_the_body_runs_once_for_k_samples() -> None:
     model = with_step("dropout")
     batches: list[int] = []
-    model.body.register_forward_hook(lambda _module, given, _out: batches.append(len(given[0])))
+    model.body.register_forward_hook(lambda _module, arguments, _out: batches.append(len(arguments[0])))
     model.sample_logits(images(), K)
     assert batches == [N]
 
 
-def test_without_noise_there_is_one_sample_in_training() -> None:
+def test_without_noise_only_one_sample_can_be_drawn_in_training_mode() -> None:
     model, x = network("none").train(), images()
     assert torch.equal(model.sample_logits(x, 1)[0], model(x))
     with pytest.raises(InputError, match="3 samples of a head without noise are all the same"):
         model.sample_logits(x, K)
 
 
-def test_impossible_samples_and_noise_are_refused() -> None:
-    with pytest.raises(InputError, match="k, the number of samples, is at least 1, got 0"):
+def test_an_impossible_k_and_noise_are_refused() -> None:
+    with pytest.raises(InputError, match="k, the number of samples, must be at least 1; got 0"):
         network().sample_logits(images(), 0)
-    with pytest.raises(InputError, match=r"noise needs a sample\(x, first, k\) method"):
+    with pytest.raises(InputError, match=r"noise needs a method sample\(x, first, k\) and an attribute step_key"):
         Classifier(nn.Flatten(), nn.Sequential(nn.Linear(784, 10)), num_classes=10, noise=nn.Dropout())
 
 
-def test_the_features_are_left_as_they_were_by_the_head() -> None:
+def test_the_head_does_not_change_the_features_in_place() -> None:
     model = network("none").train()
     features = model.features(images())
     before = features.clone()

@@ -1,4 +1,4 @@
-"""Any torch module as a classifier."""
+"""Splitting any torch module into features and head."""
 
 from collections import OrderedDict
 
@@ -14,7 +14,7 @@ X = torch.rand(4, 1, 28, 28, generator=torch.Generator().manual_seed(0))
 
 
 class Custom(nn.Module):
-    """A network with a forward pass of its own that ends with `fc`, unless something comes after it."""
+    """A network with a custom forward pass that ends with `fc`, unless `after` or `scale` follow."""
 
     def __init__(self, after: nn.Module | None = None, scale: float = 1.0) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def nested() -> nn.Sequential:
         (Custom(), "fc", 256),
     ],
 )
-def test_the_same_function_with_features_before_the_head(module: nn.Module, head: str, features: int) -> None:
+def test_the_split_network_computes_the_same_function(module: nn.Module, head: str, features: int) -> None:
     module.eval()
     names, expected = [name for name, _ in module.named_modules()], module(X)
     model = split(module, head, example=X)
@@ -61,12 +61,12 @@ def test_the_same_function_with_features_before_the_head(module: nn.Module, head
     assert model.features(X).shape == (4, features)
     torch.testing.assert_close(model.head(model.features(X)), expected)
     assert model.num_classes == 10
-    # the original is as it was
+    # the original module is unchanged
     assert [name for name, _ in module.named_modules()] == names
     assert torch.equal(module(X), expected)
 
 
-def test_a_whole_sequential_is_a_head_and_its_layers_are_laid_out() -> None:
+def test_a_head_that_is_a_sequential_is_flattened_into_its_layers() -> None:
     module = nested().eval()
     model = split(module, "classifier", example=X)
     assert len(model.head) == 6
@@ -95,12 +95,12 @@ def test_splitting_changes_no_statistics_of_the_module() -> None:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_mode_is_the_modules(training: bool) -> None:
+def test_the_split_network_has_the_modules_mode(training: bool) -> None:
     model = split(Custom().train(training), "fc", example=X, noise=Dropout())
-    assert {part.training for part in model.modules()} == {training}
+    assert {child.training for child in model.modules()} == {training}
 
 
-def test_the_modules_own_parts_keep_their_modes() -> None:
+def test_submodules_keep_their_modes() -> None:
     module = Custom().train()
     module.norm.eval()
     split(module, "fc", example=X)
@@ -108,7 +108,7 @@ def test_the_modules_own_parts_keep_their_modes() -> None:
     assert not module.norm.training
 
 
-def test_noise_stands_before_the_head() -> None:
+def test_noise_is_applied_before_the_head() -> None:
     model = split(nested(), "classifier.3", example=X, noise=Dropout(0.25)).train()
     set_step(model, seed=0, step=0, keys=torch.arange(4), progress=0.0)
     assert isinstance(model.noise, Dropout)
@@ -119,7 +119,7 @@ def test_noise_stands_before_the_head() -> None:
 
 
 @pytest.mark.parametrize("mean", [(0.5,), (0.1, 0.2, 0.3)])
-def test_normalization_is_put_before_the_module(mean: tuple[float, ...]) -> None:
+def test_normalization_is_applied_before_the_module(mean: tuple[float, ...]) -> None:
     module, x = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(2 * 36, 4)), torch.rand(2, 3, 8, 8)
     model = split(module, "2", example=x, mean=mean, std=(0.5,) * len(mean))
     constant = torch.tensor(mean).view(-1, 1, 1)
@@ -140,13 +140,13 @@ def test_unknown_layers_are_refused_and_the_known_ones_named(name: str) -> None:
         (nn.Sequential(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), nn.Softmax(1)), "0.1"),
     ],
 )
-def test_a_network_that_does_more_after_the_head_is_refused(module: nn.Module, head: str) -> None:
-    with pytest.raises(InputError, match=rf"the network does more after '{head}' than that layer does"):
+def test_a_network_that_computes_more_after_the_head_is_refused(module: nn.Module, head: str) -> None:
+    with pytest.raises(InputError, match=rf"the network computes more after layer '{head}'"):
         split(module, head, example=X)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-def test_in_the_modules_own_precision(dtype: torch.dtype) -> None:
+def test_the_precision_of_the_module_is_kept(dtype: torch.dtype) -> None:
     module = plain().to(dtype).eval()
     x = X.to(dtype)
     model = split(module, "3", example=x, mean=[0.25], std=[0.5], noise=Dropout(0.5))
@@ -155,6 +155,6 @@ def test_in_the_modules_own_precision(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("example", [X[0], (255 * X).to(torch.uint8)])
-def test_an_example_is_a_batch_of_float_images(example: Tensor) -> None:
-    with pytest.raises(InputError, match=r"example is images \(N, C, H, W\) in \[0, 1\], got torch"):
+def test_an_example_that_is_no_batch_of_float_images_is_refused(example: Tensor) -> None:
+    with pytest.raises(InputError, match=r"example must be images \(N, C, H, W\) in \[0, 1\]; got torch"):
         split(plain(), "3", example=example)

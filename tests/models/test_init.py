@@ -10,7 +10,7 @@ from ctrobust.models import MODELS, build
 from ctrobust.regularizers import DropConnect, Dropout
 
 
-def test_the_named_noise_is_built_in() -> None:
+def test_noise_is_chosen_by_name() -> None:
     dropout, dropconnect = (
         build("mnistnet", 10, 1, 4, noise=noise, drop=0.3).noise for noise in ("dropout", "dropconnect")
     )
@@ -22,7 +22,7 @@ def test_the_named_noise_is_built_in() -> None:
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_every_model_gives_one_logit_a_class(name: str) -> None:
+def test_every_model_gives_one_logit_per_class(name: str) -> None:
     model = build(name, num_classes=7, in_channels=3, width=8).eval()
     size = 28 if name == "mnistnet" else 32
     assert model(torch.rand(2, 3, size, size)).shape == (2, 7)
@@ -50,14 +50,14 @@ def test_the_weights_follow_torchs_generator() -> None:
     [
         ({"name": "lenet"}, "unknown model 'lenet'; known: mnistnet"),
         ({"noise": "blur"}, "unknown noise 'blur'; known: dropout, dropconnect, none"),
-        ({"num_classes": 1}, "num_classes is at least 2, got 1"),
-        ({"in_channels": 0}, "in_channels is at least 1, got 0"),
-        ({"width": 1}, "width is at least 2, got 1"),
-        ({"drop": 1.0}, "drop is a probability in [0, 1), got 1.0"),
-        ({"mean": (0.0, 0.0), "std": (1.0,)}, "mean and std need one value a channel"),
+        ({"num_classes": 1}, "num_classes must be at least 2; got 1"),
+        ({"in_channels": 0}, "in_channels must be at least 1; got 0"),
+        ({"width": 1}, "width must be at least 2; got 1"),
+        ({"drop": 1.0}, "drop must be a probability in [0, 1); got 1.0"),
+        ({"mean": (0.0, 0.0), "std": (1.0,)}, "mean and std need one value per channel"),
     ],
 )
 def test_impossible_networks_are_refused(arguments: dict[str, object], message: str) -> None:
-    given: dict[str, object] = {"name": "mnistnet", "num_classes": 10, "in_channels": 1, "width": 4, **arguments}
+    defaults = {"name": "mnistnet", "num_classes": 10, "in_channels": 1, "width": 4}
     with pytest.raises(InputError, match=re.escape(message)):
-        build(**given)  # type: ignore[arg-type]
+        build(**{**defaults, **arguments})  # type: ignore[arg-type]

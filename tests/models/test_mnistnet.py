@@ -1,4 +1,4 @@
-"""The paper's network, against a textbook's."""
+"""The paper's network, against a reference implementation."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from ctrobust.errors import InputError
 from ctrobust.models import Classifier, build
 
 
-def textbook(channels: int, classes: int, width: int) -> nn.Sequential:
+def reference_network(channels: int, classes: int, width: int) -> nn.Sequential:
     return nn.Sequential(
         nn.Conv2d(channels, width // 2, 3), nn.ReLU(), nn.Conv2d(width // 2, width // 2, 3), nn.ReLU(),
         nn.MaxPool2d(2),
@@ -21,13 +21,14 @@ def textbook(channels: int, classes: int, width: int) -> nn.Sequential:
 
 
 def pair(channels: int = 1, classes: int = 10, width: int = 64) -> tuple[Classifier, nn.Sequential]:
-    """The two with the same weights, in the order in which a textbook lists them."""
+    """The network and the reference network with the same weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model, plain = build("mnistnet", classes, channels, width, noise="none"), textbook(channels, classes, width)
-    state = zip(plain.state_dict(), [*model.body.state_dict().values(), *model.head.state_dict().values()], strict=True)
-    plain.load_state_dict(dict(state))
-    return model, plain
+        model = build("mnistnet", classes, channels, width, noise="none")
+        reference = reference_network(channels, classes, width)
+    weights = [*model.body.state_dict().values(), *model.head.state_dict().values()]
+    reference.load_state_dict(dict(zip(reference.state_dict(), weights, strict=True)))
+    return model, reference
 
 
 def batch(channels: int = 1, count: int = 7) -> tuple[Tensor, Tensor]:
@@ -36,41 +37,41 @@ def batch(channels: int = 1, count: int = 7) -> tuple[Tensor, Tensor]:
 
 
 def test_the_papers_parameter_count() -> None:
-    model, plain = pair()
+    model, reference = pair()
     assert sum(p.numel() for p in model.parameters()) == 312_202
-    assert sum(p.numel() for p in plain.parameters()) == 312_202
+    assert sum(p.numel() for p in reference.parameters()) == 312_202
 
 
 @pytest.mark.parametrize(("channels", "width"), [(1, 64), (3, 16), (1, 5)])
-def test_outputs_equal_the_textbooks_to_the_bit(channels: int, width: int) -> None:
-    model, plain = pair(channels, 10, width)
+def test_outputs_equal_the_references_bit_for_bit(channels: int, width: int) -> None:
+    model, reference = pair(channels, 10, width)
     x, _ = batch(channels)
-    assert torch.equal(model(x), plain(x))
+    assert torch.equal(model(x), reference(x))
 
 
-def test_gradients_equal_the_textbooks() -> None:
-    model, plain = pair(width=16)
+def test_gradients_equal_the_references() -> None:
+    model, reference = pair(width=16)
     x, y = batch()
-    both = []
-    for network in (model, plain):
-        given = x.clone().requires_grad_()
-        cross_entropy(network(given), y).backward()
-        both.append([given.grad, *[p.grad for p in network.parameters()]])
-    for found, expected in zip(*both, strict=True):
+    gradients = []
+    for network in (model, reference):
+        leaf = x.clone().requires_grad_()
+        cross_entropy(network(leaf), y).backward()
+        gradients.append([leaf.grad, *[p.grad for p in network.parameters()]])
+    for found, expected in zip(*gradients, strict=True):
         assert expected is not None
         assert expected.abs().max() > 0
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-7)
 
 
 def test_features_are_the_last_convolution_flattened() -> None:
-    model, plain = pair()
+    model, reference = pair()
     x, _ = batch()
     features = model.features(x)
     assert features.shape == (7, 1024)
-    assert torch.equal(features, plain[:11](x))
+    assert torch.equal(features, reference[:11](x))
 
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (28, 27), (8, 8)])
 def test_other_image_sizes_are_refused(height: int, width: int) -> None:
-    with pytest.raises(InputError, match=f"mnistnet takes images of 28x28, got {height}x{width}"):
+    with pytest.raises(InputError, match=f"mnistnet takes images of 28x28; got {height}x{width}"):
         build("mnistnet", 10, 1, 4)(torch.rand(1, 1, height, width))

@@ -12,11 +12,11 @@ import torch
 from ctrobust.errors import RunError
 from ctrobust.models.tensor_files import read_tensors, write_tensors
 
-NOTE = {"epoch": 3, "names": ["a", "ü"], "loss": 0.1, "nothing": None}
+METADATA = {"epoch": 3, "names": ["a", "ü"], "loss": 0.1, "nothing": None}
 
 
 class Bomb:
-    """Unpickling it writes a file."""
+    """An object that writes a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,9 +41,9 @@ def test_round_trip(tmp_path: Path) -> None:
         "shared": shared,
         "special": torch.tensor([float("nan"), float("inf"), -0.0]),
     }
-    write_tensors(tmp_path / "deep" / "w.safetensors", tensors, NOTE)
-    found, note = read_tensors(tmp_path / "deep" / "w.safetensors")
-    assert note == NOTE
+    write_tensors(tmp_path / "deep" / "w.safetensors", tensors, METADATA)
+    found, metadata = read_tensors(tmp_path / "deep" / "w.safetensors")
+    assert metadata == METADATA
     assert set(found) == set(tensors)
     for name, tensor in tensors.items():
         assert found[name].dtype == tensor.dtype
@@ -51,16 +51,16 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux only")
-def test_a_path_that_is_no_text(tmp_path: Path) -> None:
+def test_a_path_that_is_not_valid_utf8(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff/w.safetensors"))
-    write_tensors(path, {"w": torch.arange(3), "empty": torch.zeros(0, 2)}, NOTE)
-    found, note = read_tensors(path)
+    write_tensors(path, {"w": torch.arange(3), "empty": torch.zeros(0, 2)}, METADATA)
+    found, metadata = read_tensors(path)
     assert found["w"].tolist() == [0, 1, 2]
     assert found["empty"].shape == (0, 2)
-    assert note == NOTE
+    assert metadata == METADATA
 
 
-def test_the_layout_makes_no_difference_to_the_bytes(tmp_path: Path) -> None:
+def test_the_memory_format_does_not_change_the_bytes(tmp_path: Path) -> None:
     weight = torch.randn(4, 3, 5, 5)
     write_tensors(tmp_path / "a", {"w": weight}, {})
     write_tensors(tmp_path / "b", {"w": weight.to(memory_format=torch.channels_last)}, {})
@@ -73,9 +73,9 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.999])
-def test_a_file_cut_off_is_refused(tmp_path: Path, share: float) -> None:
+def test_a_truncated_file_is_refused(tmp_path: Path, share: float) -> None:
     path = tmp_path / "w.safetensors"
-    write_tensors(path, {"w": torch.randn(1000)}, NOTE)
+    write_tensors(path, {"w": torch.randn(1000)}, METADATA)
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(RunError, match=r"w\.safetensors is not a whole safetensors file"):
@@ -85,7 +85,7 @@ def test_a_file_cut_off_is_refused(tmp_path: Path, share: float) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\xff" * 100, b"PK\x03\x04" + b"\0" * 60, b'{"kind":"TrainSpec","schema":1}\n']
 )
-def test_another_kind_of_file_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "w.safetensors"
     path.write_bytes(content)
     with pytest.raises(RunError, match=r"w\.safetensors is not a whole safetensors file"):
@@ -93,19 +93,19 @@ def test_another_kind_of_file_is_refused(tmp_path: Path, content: bytes) -> None
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="is not a whole safetensors file"):
+    with pytest.raises(RunError, match=r"cannot read .*: Is a directory"):
         read_tensors(tmp_path)
 
 
 @pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
-def test_anothers_safetensors_file_is_refused(tmp_path: Path, metadata: dict[str, str] | None) -> None:
+def test_a_safetensors_file_of_another_program_is_refused(tmp_path: Path, metadata: dict[str, str] | None) -> None:
     path = tmp_path / "w.safetensors"
     safetensors.torch.save_file({"w": torch.randn(3)}, path, metadata)
-    with pytest.raises(RunError, match=r"was not written by ctrobust: its header has no 'ctrobust' note"):
+    with pytest.raises(RunError, match=r"was not written by ctrobust: its header has no 'ctrobust' metadata"):
         read_tensors(path)
 
 
-def test_a_note_that_is_no_json_is_refused(tmp_path: Path) -> None:
+def test_metadata_that_is_not_json_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     safetensors.torch.save_file({"w": torch.randn(3)}, path, {"ctrobust": "{"})
     with pytest.raises(RunError, match="is not a whole safetensors file"):

@@ -1,4 +1,4 @@
-"""VGG16 and the ResNets: sizes of SPEC, slots, layout, gradients."""
+"""VGG16 and the ResNets: parameter counts, slots, memory format, gradients."""
 
 import pytest
 import torch
@@ -48,25 +48,25 @@ def test_gradients_reach_every_parameter(name: str, maps: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_channels_last_is_kept_through(name: str) -> None:
+def test_channels_last_is_kept_by_every_convolution(name: str) -> None:
     model, seen = small(name).eval(), []
-    for part in model.modules():
-        if isinstance(part, nn.Conv2d):
-            part.register_forward_hook(
-                lambda _m, _i, out: seen.append(out.is_contiguous(memory_format=torch.channels_last))
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            module.register_forward_hook(
+                lambda _module, _arguments, out: seen.append(out.is_contiguous(memory_format=torch.channels_last))
             )
     model(images())
     assert len(seen) > 10
     assert all(seen)
 
 
-def sides(name: str, maps: str) -> list[int]:
-    """Of the maps that pass through filled slots, in their order."""
+def map_sides(name: str, maps: str) -> list[int]:
+    """Side lengths of the feature maps at the filled slots, in order."""
     channels, size = (1, 28) if name == "mnistnet" else (3, 32)
     model, seen = models.build(name, 10, channels, 8, maps=maps), list[int]()
-    for part in model.modules():
-        if isinstance(part, DropBlock | Disout):
-            part.register_forward_hook(lambda _part, given, _out: seen.append(given[0].shape[-1]))
+    for module in model.modules():
+        if isinstance(module, DropBlock | Disout):
+            module.register_forward_hook(lambda _module, arguments, _out: seen.append(arguments[0].shape[-1]))
     model(torch.rand(2, channels, size, size))
     return seen
 
@@ -80,12 +80,10 @@ def sides(name: str, maps: str) -> list[int]:
         ("resnet50", [16] + [8] * 17 + [8] + [4] * 8, [8] + [4] * 8),  # a 1x1 convolution before each stride
     ],
 )
-def test_slots_are_filled_where_the_paper_puts_them_and_the_maps_pass_through(
-    name: str, blocks: list[int], distortions: list[int]
-) -> None:
-    assert sides(name, "dropblock") == blocks
-    assert sides(name, "disout") == distortions
-    assert sides(name, "none") == []
+def test_slots_are_filled_where_the_paper_puts_them(name: str, blocks: list[int], distortions: list[int]) -> None:
+    assert map_sides(name, "dropblock") == blocks
+    assert map_sides(name, "disout") == distortions
+    assert map_sides(name, "none") == []
 
 
 @pytest.mark.parametrize("name", [*NAMES, "mnistnet"])
@@ -96,25 +94,25 @@ def test_slots_do_not_change_names_of_weights(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*NAMES, "mnistnet"])
-def test_evaluation_ignores_the_slots(name: str) -> None:
+def test_slots_have_no_effect_in_eval_mode(name: str) -> None:
     channels, size = (1, 28) if name == "mnistnet" else (3, 32)
-    plain = models.build(name, 10, channels, 8).eval()
+    without = models.build(name, 10, channels, 8).eval()
     x = torch.rand(2, channels, size, size)
     for maps in ("dropblock", "disout"):
         other = models.build(name, 10, channels, 8, maps=maps).eval()
-        other.load_state_dict(plain.state_dict())
-        assert torch.equal(other(x), plain(x))
+        other.load_state_dict(without.state_dict())
+        assert torch.equal(other(x), without(x))
 
 
-def test_each_distortion_knows_the_convolution_that_follows() -> None:
+def test_each_disout_gets_the_following_convolution() -> None:
     body = small("vgg16", maps="disout").body
-    units = [part for part in body.modules() if isinstance(part, Disout)]
-    convs = [part for part in body.modules() if isinstance(part, nn.Conv2d)][-3:]
+    units = [module for module in body.modules() if isinstance(module, Disout)]
+    convs = [module for module in body.modules() if isinstance(module, nn.Conv2d)][-3:]
     assert [unit._following[0] for unit in units] == [convs[1], convs[2], None]
 
 
-def test_resnet18_is_the_residual_network_it_says() -> None:
-    """The blocks by hand: conv-BN-ReLU-conv-BN plus shortcut, ReLU."""
+def test_resnet18_equals_its_blocks_computed_by_hand() -> None:
+    """A block is conv-BN-ReLU-conv-BN plus shortcut, then ReLU."""
     model = small("resnet18").eval()
     x = model.normalize(images(2))
     body = model.body
@@ -122,16 +120,16 @@ def test_resnet18_is_the_residual_network_it_says() -> None:
     for layer in body.layers:  # type: ignore[union-attr]
         for block in layer:
             first, second = block.units
-            inner = torch.relu(first.norm(first.conv(out)))
-            out = torch.relu(second.norm(second.conv(inner)) + block.shortcut(out))
+            hidden = torch.relu(first.norm(first.conv(out)))
+            out = torch.relu(second.norm(second.conv(hidden)) + block.shortcut(out))
     torch.testing.assert_close(model.features(images(2) * 0 + x), out.mean((2, 3)))
 
 
 def test_vgg16_refuses_other_sizes() -> None:
-    with pytest.raises(InputError, match="32x32, got 28x28"):
+    with pytest.raises(InputError, match="32x32; got 28x28"):
         small("vgg16")(torch.rand(1, 3, 28, 28))
 
 
-def test_unknown_maps() -> None:
+def test_unknown_maps_are_refused() -> None:
     with pytest.raises(InputError, match="unknown maps 'dropblok'; known: none, dropblock, disout"):
         models.build("mnistnet", 10, 1, maps="dropblok")

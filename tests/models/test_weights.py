@@ -33,19 +33,19 @@ def network() -> Classifier:
 def test_the_loaded_network_gives_the_same_bits_in_eval_mode(file: Path) -> None:
     x = data.to_float(data.load("digits", "test").images[:50])
     model = load(file)
-    assert {part.training for part in model.modules()} == {False}
+    assert {module.training for module in model.modules()} == {False}
     assert torch.equal(model(x), network().eval()(x))
     assert str(model) == str(network())
 
 
-def test_the_package_itself_loads_from_a_string(file: Path) -> None:
+def test_the_packages_load_accepts_a_string(file: Path) -> None:
     tensors = load(file).state_dict()
     again = ctrobust.load(str(file)).state_dict()
     assert all(torch.equal(tensors[name], again[name]) for name in tensors)
     assert tensors["normalize.mean"].item() == pytest.approx(0.3)
 
 
-def test_the_note_says_what_it_is(file: Path) -> None:
+def test_the_metadata_describes_the_network(file: Path) -> None:
     assert read_tensors(file)[1] == {
         "model": {"name": "mnistnet", "width": 8, "noise": "dropconnect", "drop": 0.25, "maps": "none"},
         "in_channels": 1,
@@ -61,15 +61,15 @@ def test_networks_are_built_in_channels_last() -> None:
     assert all(p.is_contiguous(memory_format=torch.channels_last) for p in convolutions)
 
 
-def test_a_run_directory_stands_for_its_weights(file: Path) -> None:
+def test_a_run_directory_is_resolved_to_its_weights_file(file: Path) -> None:
     assert weights_path(file.parent) == file
     assert weights_path(str(file)) == file
 
 
-def test_what_holds_no_weights_is_refused(tmp_path: Path) -> None:
+def test_paths_without_weights_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"nothing at .*none: give a run directory or a weights file"):
         load(tmp_path / "none")
-    with pytest.raises(RunError, match=r"is no run directory: it has no spec\.json"):
+    with pytest.raises(RunError, match=r"is not a run directory: it has no spec\.json"):
         load(tmp_path)
     RunDirectory(tmp_path).write_spec(TrainSpec())
     with pytest.raises(RunError, match="is not finished: ctrobust train --resume --out "):
@@ -89,18 +89,18 @@ def test_what_holds_no_weights_is_refused(tmp_path: Path) -> None:
         ("in_channels", None),
     ],
 )
-def test_a_note_that_does_not_fit_is_refused(file: Path, key: str, value: object) -> None:
-    tensors, note = read_tensors(file)
-    write_tensors(file, tensors, {**note, key: value})
+def test_metadata_that_does_not_fit_the_weights_is_refused(file: Path, key: str, value: object) -> None:
+    tensors, metadata = read_tensors(file)
+    write_tensors(file, tensors, {**metadata, key: value})
     with pytest.raises(RunError, match=r"model\.safetensors holds no network that this version can build"):
         load(file)
 
 
 @pytest.mark.parametrize("key", ["model", "in_channels", "num_classes"])
-def test_a_note_that_lacks_something_is_refused(file: Path, key: str) -> None:
-    tensors, note = read_tensors(file)
-    del note[key]
-    write_tensors(file, tensors, note)
+def test_incomplete_metadata_is_refused(file: Path, key: str) -> None:
+    tensors, metadata = read_tensors(file)
+    del metadata[key]
+    write_tensors(file, tensors, metadata)
     with pytest.raises(RunError, match=f"holds no network that this version can build: '{key}'"):
         load(file)
 
@@ -111,5 +111,5 @@ def test_a_pickle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"model\.pt is not a whole safetensors file"):
         load(path)
     torch.save(network().state_dict(), path)
-    with pytest.raises(RunError, match=r"model\.pt is not a whole safetensors file"):
+    with pytest.raises(RunError, match=r"model\.pt is not a safetensors file; torch\.save wrote it"):
         load(path)

@@ -1,4 +1,4 @@
-"""Disout: what distorts, how strongly, and where."""
+"""Disout: strength and place of the distortion, gradients."""
 
 import pytest
 import torch
@@ -6,11 +6,11 @@ from torch import nn
 
 from ctrobust import draws
 from ctrobust.regularizers import Disout
-from ctrobust.regularizers.step_key import Draw
+from ctrobust.regularizers.step_key import StepKey
 
 
 def with_step(module: Disout, count: int, progress: float = 1.0) -> Disout:
-    module.draw = Draw(draws.stream(5), torch.arange(count), progress)
+    module.step_key = StepKey(draws.stream(5), torch.arange(count), progress)
     return module
 
 
@@ -19,13 +19,13 @@ def test_evaluation_is_the_identity() -> None:
     assert torch.equal(Disout().eval()(x), x)
 
 
-def test_nothing_is_distorted_at_the_start() -> None:
+def test_nothing_is_distorted_at_the_start_of_training() -> None:
     x = torch.randn(8, 3, 8, 8)
     assert torch.equal(with_step(Disout(), 8, progress=0.0)(x), x)
 
 
-def test_without_a_following_convolution_the_strength_is_alpha_times_one_hundredth_of_the_deviation() -> None:
-    x = 100 + torch.randn(200, 32, 8, 8)  # far from zero, so that distorted places are seen
+def test_without_a_following_convolution_the_noise_has_deviation_alpha_times_one_hundredth_of_std() -> None:
+    x = 100 + torch.randn(200, 32, 8, 8)  # far from zero, so that distorted features can be recognized
     out = with_step(Disout(None, alpha=5.0), 200)(x)
     kept = out > 50
     share = kept.float().mean()
@@ -50,7 +50,7 @@ def test_the_following_convolution_is_not_a_parameter_of_disout() -> None:
     assert list(Disout(nn.Conv2d(4, 6, 3)).parameters()) == []
 
 
-def test_the_deviation_is_not_differentiated() -> None:
+def test_std_carries_no_gradient() -> None:
     x = torch.randn(16, 4, 8, 8, requires_grad=True)
     module = with_step(Disout(), 16)
     out = module(x)

@@ -25,13 +25,13 @@ def with_step(drop: float = 0.5, *, seed: int = 0, step: int = 0, keys: Tensor |
     return noise
 
 
-def test_the_specified_value() -> None:
+def test_hand_computed_value() -> None:
     first = nn.Linear(2, 2)
     first.load_state_dict({"weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "bias": torch.zeros(2)})
-    wanted, v = torch.tensor([[[True, False], [True, True]]]), torch.ones(1, 2)
-    for step in itertools.count():  # each step has one of 16 masks
+    target_mask, v = torch.tensor([[[True, False], [True, True]]]), torch.ones(1, 2)
+    for step in itertools.count():  # each step draws one of 16 masks
         noise = with_step(step=step, keys=torch.tensor([0]))
-        if torch.equal(noise.masks(v, first.weight, 1), wanted):
+        if torch.equal(noise.masks(v, first.weight, 1), target_mask):
             break
         assert step < 1000
     assert noise.sample(v, first, 1).tolist() == [[2.0, 14.0]]
@@ -92,7 +92,7 @@ def test_gradients_reach_the_kept_weights_only() -> None:
     assert torch.equal(first.weight.grad != 0, noise.masks(x, first.weight, 1)[0])
 
 
-def test_untold_it_follows_torchs_generator() -> None:
+def test_without_a_step_key_masks_follow_torchs_generator() -> None:
     first, x, noise = layer(), torch.randn(N, D), DropConnect()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
@@ -104,16 +104,16 @@ def test_untold_it_follows_torchs_generator() -> None:
 
 
 def test_a_head_that_starts_with_another_layer_is_refused() -> None:
-    with pytest.raises(InputError, match=r"masks a Linear layer's weights, but the head starts with ReLU\(\)"):
+    with pytest.raises(InputError, match=r"masks the weights of a Linear layer, but the head starts with ReLU\(\)"):
         with_step().sample(torch.randn(N, D), nn.ReLU(), 1)
 
 
-def test_impossible_rates_and_foreign_keys_are_refused() -> None:
-    with pytest.raises(InputError, match=r"drop is a probability in \[0, 1\), got 1.0"):
+def test_impossible_rates_and_keys_of_another_batch_are_refused() -> None:
+    with pytest.raises(InputError, match=r"drop must be a probability in \[0, 1\); got 1.0"):
         DropConnect(1.0)
-    with pytest.raises(InputError, match=r"told 6 keys but got a batch of 2"):
+    with pytest.raises(InputError, match="set_step gave a regularizer 6 keys, but the batch has 2 examples"):
         with_step().sample(torch.randn(2, D), layer(), 1)
 
 
-def test_it_prints_its_rate() -> None:
+def test_the_repr_shows_the_rate() -> None:
     assert str(DropConnect(0.25)) == "DropConnect(drop=0.25)"

@@ -1,4 +1,4 @@
-"""Dropout whose masks depend on the seed, the step and the example alone."""
+"""Dropout whose masks depend only on the seed, the step and the example."""
 
 import math
 
@@ -21,7 +21,7 @@ def with_step(drop: float = 0.5, *, seed: int = 0, step: int = 0, keys: Tensor =
 
 
 @pytest.mark.parametrize("drop", [0.1, 0.25, 0.5, 0.9])
-def test_inverted_what_is_kept_is_scaled_up_and_the_rest_is_zero(drop: float) -> None:
+def test_kept_features_are_scaled_up_and_the_others_are_zero(drop: float) -> None:
     x = torch.rand(6, 40) + 0.5
     out = with_step(drop)(x)
     kept = with_step(drop).masks(x, 1)[0]
@@ -66,7 +66,7 @@ def test_a_rate_of_zero_drops_nothing() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(order=st.permutations(range(6)), size=st.integers(1, 6), k=st.integers(1, 4))
-def test_an_example_has_its_masks_in_any_order_and_subset(order: list[int], size: int, k: int) -> None:
+def test_masks_do_not_depend_on_order_or_subset_of_the_batch(order: list[int], size: int, k: int) -> None:
     chosen = torch.tensor(order[:size])
     whole = with_step().masks(torch.empty(6, 33), k)
     part = with_step(keys=KEYS[chosen]).masks(torch.empty(size, 33), k)
@@ -106,7 +106,7 @@ def test_other_steps_seeds_and_positions_draw_other_masks() -> None:
     assert len({tuple(mask.flatten().tolist()) for mask in masks}) == len(masks)
 
 
-def test_untold_it_follows_torchs_generator() -> None:
+def test_without_a_step_key_masks_follow_torchs_generator() -> None:
     x, dropout = torch.ones(6, 64), Dropout()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
@@ -120,13 +120,13 @@ def test_untold_it_follows_torchs_generator() -> None:
     assert not torch.equal(first, other)
 
 
-def test_told_it_leaves_torchs_generator_alone() -> None:
+def test_with_a_step_key_torchs_generator_is_not_used() -> None:
     before = torch.get_rng_state()
     with_step()(torch.ones(6, 8))
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_gradients_flow_where_features_were_kept() -> None:
+def test_gradients_reach_only_kept_features() -> None:
     x = torch.randn(6, 16, requires_grad=True)
     dropout = with_step()
     dropout.sample(x, nn.Identity(), 3).sum().backward()
@@ -136,14 +136,14 @@ def test_gradients_flow_where_features_were_kept() -> None:
 
 @pytest.mark.parametrize("drop", [-0.1, 1.0, 1.5, math.nan])
 def test_impossible_rates_are_refused(drop: float) -> None:
-    with pytest.raises(InputError, match=rf"drop is a probability in \[0, 1\), got {drop}"):
+    with pytest.raises(InputError, match=rf"drop must be a probability in \[0, 1\); got {drop}"):
         Dropout(drop)
 
 
 def test_keys_of_another_batch_are_refused() -> None:
-    with pytest.raises(InputError, match=r"was told 6 keys but got a batch of 4; tell"):
+    with pytest.raises(InputError, match="6 keys, but the batch has 4 examples; call set_step"):
         with_step()(torch.ones(4, 8))
 
 
-def test_it_prints_its_rate() -> None:
+def test_the_repr_shows_the_rate() -> None:
     assert str(Dropout(0.25)) == "Dropout(drop=0.25)"

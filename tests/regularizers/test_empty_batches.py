@@ -1,4 +1,4 @@
-"""No examples in, none out: an empty batch is one like any other, as for torch's own modules."""
+"""Regularizers and networks accept a batch of no examples, as torch's own modules do."""
 
 import pytest
 import torch
@@ -9,8 +9,8 @@ from ctrobust.regularizers import Disout, DropBlock, DropConnect, Dropout, set_s
 
 
 @pytest.mark.parametrize("module", [Dropout(0.3), DropBlock(), Disout(), Disout(nn.Conv2d(4, 4, 3))])
-@pytest.mark.parametrize("told", [True, False])
-def test_a_module(module: nn.Module, with_step: bool) -> None:
+@pytest.mark.parametrize("with_step", [True, False])
+def test_a_module_accepts_an_empty_batch(module: nn.Module, with_step: bool) -> None:
     x = torch.zeros(0, 4, 8, 8, requires_grad=True)
     if with_step:
         set_step(module, seed=0, step=0, keys=torch.arange(0), progress=0.5)
@@ -21,13 +21,13 @@ def test_a_module(module: nn.Module, with_step: bool) -> None:
 
 
 @pytest.mark.parametrize("noise", [Dropout(0.3), Dropout(0.0), DropConnect(0.3)])
-def test_samples_of_the_head(noise: Dropout | DropConnect) -> None:
+def test_head_noise_accepts_an_empty_batch(noise: Dropout | DropConnect) -> None:
     assert noise.train().sample(torch.zeros(0, 6), nn.Linear(6, 2), 3).shape == (0, 2)
 
 
 @pytest.mark.parametrize("noise", ["dropout", "dropconnect"])
 @pytest.mark.parametrize("training", [True, False])
-def test_a_network(noise: str, training: bool) -> None:
+def test_a_network_accepts_an_empty_batch(noise: str, training: bool) -> None:
     model = build("mnistnet", num_classes=10, in_channels=1, width=8, noise=noise, maps="disout").train(training)
     x = torch.zeros(0, 1, 28, 28)
     assert model(x).shape == (0, 10)

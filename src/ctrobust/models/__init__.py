@@ -26,7 +26,7 @@ MAPS: dict[str, Slots] = {
     "dropblock": Slots(after_activation=DropBlock),
     "disout": Slots(after_convolution=Disout),
 }
-"""What is random inside the body in training."""
+"""Regularizers of the feature maps, by name."""
 
 __all__ = [
     "MAPS", "MODELS", "Classifier", "Normalize", "WeightsFile", "build", "build_from_spec", "load", "save_weights",
@@ -46,18 +46,18 @@ def build(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Classifier:
-    """A freshly initialized network.
+    """Build a freshly initialized network.
 
     Args:
         name: a key of `MODELS`.
         num_classes: C, at least 2.
-        in_channels: the images' channels.
+        in_channels: number of channels of the images.
         width: scales the channels; 64 is the paper's.
-        noise: what is random before the head in training: a key of `HEAD_NOISE`, or "none".
-        drop: its drop rate.
-        maps: what is random inside the body in training: a key of `MAPS`.
-        mean: per channel, subtracted first; 0 by default.
-        std: per channel, divided by; 1 by default.
+        noise: the regularizer before the head, active in training: a key of `HEAD_NOISE`, or "none".
+        drop: the drop rate of `noise`.
+        maps: the regularizer of the feature maps, active in training: a key of `MAPS`.
+        mean: mean per channel for the normalization; 0 by default.
+        std: standard deviation per channel for the normalization; 1 by default.
 
     Example:
         >>> model = build("mnistnet", num_classes=10, in_channels=1)
@@ -72,7 +72,7 @@ def build(
         raise InputError(f"unknown maps {maps!r}; known: {', '.join(MAPS)}")
     for value, label, least in ((num_classes, "num_classes", 2), (in_channels, "in_channels", 1), (width, "width", 2)):
         if value < least:
-            raise InputError(f"{label} is at least {least}, got {value}")
+            raise InputError(f"{label} must be at least {least}; got {value}")
     body, head = MODELS[name](in_channels, num_classes, width, MAPS[maps])
     return Classifier(
         body,

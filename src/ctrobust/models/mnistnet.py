@@ -10,8 +10,8 @@ from ctrobust.models.slots import Slots
 class MNISTNetBody(nn.Module):
     """Valid 3x3 convolutions of 32, 32, pool, 64, 64, pool: (N, in_channels, 28, 28) -> (N, 1024) at width 64.
 
-    Max-pooling stands before its ReLU: the two commute, also around DropBlock's mask, which is not negative, and so the
-    ReLU works on a quarter of the values.
+    Max-pooling is applied before the ReLU, which then works on a quarter of the values: the two commute, also with
+    DropBlock's mask, which is not negative.
     """
 
     def __init__(self, in_channels: int, width: int, slots: Slots) -> None:
@@ -26,10 +26,9 @@ class MNISTNetBody(nn.Module):
         self.drop4 = slots.activation()
 
     def forward(self, x: Tensor) -> Tensor:
-        """The flattened output of the last convolution."""
         if x.shape[-2:] != (28, 28):
             raise InputError(
-                f"mnistnet takes images of 28x28, got {x.shape[-2]}x{x.shape[-1]}; resnet18 takes any size"
+                f"mnistnet takes images of 28x28; got {x.shape[-2]}x{x.shape[-1]}. resnet18 takes any size"
             )
         x = relu(self.conv1(x), inplace=True)
         x = relu(max_pool2d(self.conv2(x), 2), inplace=True)

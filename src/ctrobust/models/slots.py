@@ -1,4 +1,4 @@
-"""Places inside a body where feature-map regularizers may stand."""
+"""Slots for feature-map regularizers inside a network's body."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,28 +8,28 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Slots:
-    """What is put into a body's slots; None leaves them empty.
+    """The factories of the modules in a body's slots; None leaves the slots empty.
 
     Attributes:
-        after_activation: behind the activations of the stages that DropBlock is for: makes the module.
-        after_convolution: behind the convolutions of the last stage, before their BatchNorm, as Disout is: makes the
-            module from the convolution that comes next, None behind the last.
+        after_activation: makes the module after each activation of the stages that use DropBlock.
+        after_convolution: makes the module after each convolution of the last stage, before BatchNorm, as Disout needs
+            it; the argument is the following convolution, None after the last one.
     """
 
     after_activation: Callable[[], nn.Module] | None = None
     after_convolution: Callable[[nn.Conv2d | None], nn.Module] | None = None
 
-    def activation(self, wanted: bool = True) -> nn.Module:
-        """A module for a slot behind an activation."""
-        return self.after_activation() if wanted and self.after_activation else nn.Identity()
+    def activation(self, used: bool = True) -> nn.Module:
+        """A module for the slot after an activation; the identity if the slot is not used."""
+        return self.after_activation() if used and self.after_activation else nn.Identity()
 
     def convolution(self, following: nn.Conv2d | None) -> nn.Module:
-        """A module for a slot behind a convolution, before the one that follows."""
+        """A module for the slot after a convolution; `following` is the next convolution."""
         return self.after_convolution(following) if self.after_convolution else nn.Identity()
 
 
 class ConvUnit(nn.Module):
-    """Convolution, slot, BatchNorm, ReLU, slot. Empty slots keep the names of the weights as they are."""
+    """Convolution, slot, BatchNorm, ReLU, slot. Empty slots are identities and do not rename any weight."""
 
     def __init__(self, conv: nn.Conv2d, *, relu: bool = True, drop: nn.Module | None = None) -> None:
         super().__init__()
@@ -40,18 +40,17 @@ class ConvUnit(nn.Module):
         self.drop: nn.Module = drop if drop is not None else nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
-        """In this order."""
         out: Tensor = self.drop(self.relu(self.norm(self.distort(self.conv(x)))))
         return out
 
 
 def distort_stage(units: list[ConvUnit], slots: Slots) -> None:
-    """Fill the slots behind the convolutions of a stage, each knowing the convolution that follows it."""
+    """Fill the slots after the convolutions of a stage; each module is made for the convolution that follows."""
     following: list[nn.Conv2d | None] = [*[unit.conv for unit in units[1:]], None]
-    for unit, after in zip(units, following, strict=True):
-        unit.distort = slots.convolution(after)
+    for unit, next_convolution in zip(units, following, strict=True):
+        unit.distort = slots.convolution(next_convolution)
 
 
 def conv3x3(channels_in: int, channels_out: int, stride: int = 1) -> nn.Conv2d:
-    """A 3x3 convolution that keeps the size; BatchNorm follows, so it has no bias."""
+    """A 3x3 convolution with padding 1, and without bias because BatchNorm follows."""
     return nn.Conv2d(channels_in, channels_out, 3, stride=stride, padding=1, bias=False)

@@ -26,9 +26,8 @@ class VGGBody(nn.Module):
         self.stages = nn.Sequential(*stages)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The flattened output of the last pooling."""
         if x.shape[-2:] != (32, 32):
-            raise InputError(f"vgg16 takes images of 32x32, got {x.shape[-2]}x{x.shape[-1]}; resnet18 takes any size")
+            raise InputError(f"vgg16 takes images of 32x32; got {x.shape[-2]}x{x.shape[-1]}. resnet18 takes any size")
         features: Tensor = self.stages(x).flatten(1)
         return features
 

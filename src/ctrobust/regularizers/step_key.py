@@ -1,4 +1,4 @@
-"""How a training loop tells random modules whose draws to make, and how far training is."""
+"""Step keys: how a training loop sets the random stream, the examples and the progress of regularizers."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -11,13 +11,13 @@ from ctrobust.errors import InputError
 
 
 @dataclass(frozen=True)
-class Draw:
-    """What a random module needs to know of a step.
+class StepKey:
+    """The key of one module's random draws in one step.
 
     Attributes:
-        stream: the number of the random stream of this module and step.
-        keys: (N,) int64, whose draws: the examples' indices in the data set.
-        progress: how much of training is done, in [0, 1].
+        stream: number of the random stream of this module and step.
+        keys: (N,) int64 keys of the examples' draws: their indices in the data set.
+        progress: share of training that is done, in [0, 1].
     """
 
     stream: int
@@ -27,53 +27,56 @@ class Draw:
 
 @runtime_checkable
 class Regularizer(Protocol):
-    """A module with randomness of its own."""
+    """A module whose random draws are keyed by a step key, or by torch's generator where it is None."""
 
-    draw: Draw | None
+    step_key: StepKey | None
 
 
 @runtime_checkable
 class HeadNoise(Regularizer, Protocol):
-    """Noise at the start of a head, of which several samples can be taken at once."""
+    """Noise at the start of a head that can be sampled several times in one batch."""
 
     def sample(self, x: Tensor, first: nn.Module, k: int) -> Tensor:
-        """Apply `first`, the head's first layer, under k draws of the noise: (N, D) -> (k * N, ...), k-major."""
+        """Apply `first`, the head's first layer, under k samples of the noise: (N, D) -> (k * N, ...), k-major."""
         ...
 
 
 def set_step(module: nn.Module, *, seed: int, step: int, keys: Tensor, progress: float) -> None:
-    """Set the draw of every regularizer inside `module`, each with a stream of its own."""
-    parts = [part for part in module.modules() if isinstance(part, Regularizer)]
-    for position, part in enumerate(parts):
-        part.draw = Draw(draws.stream(seed, "regularizer", position, step), keys, progress)
+    """Set the step key of every regularizer in `module`, each with its own stream."""
+    regularizers = [child for child in module.modules() if isinstance(child, Regularizer)]
+    for position, regularizer in enumerate(regularizers):
+        regularizer.step_key = StepKey(draws.stream(seed, "regularizer", position, step), keys, progress)
 
 
 def clear_step(module: nn.Module) -> None:
-    """Undo `tell`: the regularizers inside `module` draw from torch's generator again."""
-    for part in module.modules():
-        if isinstance(part, Regularizer):
-            part.draw = None
+    """Remove the step keys, so that the regularizers in `module` draw from torch's generator again."""
+    for child in module.modules():
+        if isinstance(child, Regularizer):
+            child.step_key = None
 
 
-def fresh(draw: Draw | None, x: Tensor) -> Draw:
-    """The told draw, or a fresh stream from torch's generator with keys 0..N-1; refuses keys for another batch.
+def resolve_step_key(step_key: StepKey | None, x: Tensor) -> StepKey:
+    """Return the step key or, if it is None, a new one: a stream from torch's generator, keys 0..N-1, progress 1.
 
-    A module that was told nothing is at its full strength: the progress is 1.
+    Raises if the step key is for a batch of another size.
     """
-    if draw is None:
-        return Draw(int(torch.randint(1 << 62, ()).item()), torch.arange(len(x), device=x.device), 1.0)
-    if len(draw.keys) != len(x):
-        raise InputError(f"a regularizer was told {len(draw.keys)} keys but got a batch of {len(x)}; tell(...) it anew")
-    return draw
+    if step_key is None:
+        return StepKey(int(torch.randint(1 << 62, ()).item()), torch.arange(len(x), device=x.device), 1.0)
+    if len(step_key.keys) != len(x):
+        raise InputError(
+            f"set_step gave a regularizer {len(step_key.keys)} keys, but the batch has {len(x)} examples; "
+            "call set_step with the keys of each batch"
+        )
+    return step_key
 
 
 def check_drop(drop: float) -> float:
-    """Refuse a drop rate outside [0, 1)."""
+    """Return the drop rate; raise if it is outside [0, 1)."""
     if not 0.0 <= drop < 1.0:
-        raise InputError(f"drop is a probability in [0, 1), got {drop}")
+        raise InputError(f"drop must be a probability in [0, 1); got {drop}")
     return float(drop)
 
 
 def sample_keys(keys: Tensor, k: int) -> Tensor:
-    """Keys of k samples of each example, k-major: (N,) -> (k * N,). The first sample's are those of k = 1."""
+    """Keys of k samples of each example, k-major: (N,) -> (k * N,). The keys of the first sample do not depend on k."""
     return (torch.arange(k, device=keys.device)[:, None] + (keys << 16)).flatten()
