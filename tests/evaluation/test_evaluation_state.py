@@ -1,4 +1,4 @@
-"""Parts, pooling, and going on after a kill."""
+"""Stages, pooling of the remaining examples, and resuming after a kill."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ctrobust.attacks import PGD, Attack, AutoAttack, Square
-from ctrobust.errors import InputError
+from ctrobust.errors import RunError
 from ctrobust.evaluation import evaluate, evaluate_each, evaluation_state
 from ctrobust.outcomes import Evaluation
 
@@ -37,30 +37,37 @@ ENSEMBLE = AutoAttack(eps=0.03, queries=20)
 
 
 class Killed(Exception):  # noqa: N818
-    """In place of a signal."""
+    """Stands for a signal."""
 
 
 @dataclass
-class Kept:
-    """Holds what was saved last, and dies after so many saves."""
+class MemoryStore:
+    """Keeps the progress in memory and raises after a number of writes."""
 
     dies_after: int = 10**9
-    arrays: dict[str, NDArray[Any]] | None = None
-    saves: int = 0
-    seen: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+    batches: list[dict[str, NDArray[Any]]] = field(default_factory=list)
+    resume: dict[str, NDArray[Any]] = field(default_factory=dict)
+    writes: int = 0
 
-    def load(self) -> dict[str, NDArray[Any]] | None:
-        return self.arrays
+    def load(self) -> tuple[list[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]:
+        return self.batches, self.resume
 
-    def save(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.arrays = {name: value.copy() for name, value in arrays.items()}
-        self.seen.append(self.arrays)
-        self.saves += 1
-        if self.saves == self.dies_after:
+    def append(self, outcomes: dict[str, NDArray[Any]]) -> None:
+        self.batches.append({name: value.copy() for name, value in outcomes.items()})
+        self.resume = {}
+        self._count()
+
+    def save_resume_state(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.resume = {name: value.copy() for name, value in arrays.items()}
+        self._count()
+
+    def _count(self) -> None:
+        self.writes += 1
+        if self.writes == self.dies_after:
             raise Killed
 
 
-def run(attack: Attack, store: Kept, chunk: int = 10) -> Evaluation:
+def run(attack: Attack, store: MemoryStore, chunk: int = 10) -> Evaluation:
     (found,) = evaluate_each(network(), examples(), [attack], chunk=chunk, stores=[store])
     return found
 
@@ -71,41 +78,51 @@ def assert_same(a: Evaluation, b: Evaluation) -> None:
 
 
 @pytest.mark.parametrize("attack", [ENSEMBLE, PGD(eps=0.02, restarts=3)], ids=str)
-def test_killed_after_any_batch_it_goes_on_to_the_same_outcomes(attack: Attack) -> None:
-    whole = Kept()
+def test_killed_after_any_batch_it_resumes_to_the_same_outcomes(attack: Attack) -> None:
+    whole = MemoryStore()
     expected = run(attack, whole)
     assert 0 < expected.robust_accuracy < 1
-    for after in range(1, whole.saves, max(1, whole.saves // 4)):
-        store = Kept(dies_after=after)
+    for after in range(1, whole.writes, max(1, whole.writes // 4)):
+        store = MemoryStore(dies_after=after)
         with pytest.raises(Killed):
             run(attack, store)
         assert_same(run(attack, store), expected)
-        assert store.saves == whole.saves  # what was done was not done again
+        assert store.writes == whole.writes  # finished batches did not run again
 
 
-def test_killed_within_square_it_goes_on_from_its_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_within_square_it_resumes_from_its_resume_state(monkeypatch: pytest.MonkeyPatch) -> None:
     attack = Square(eps=0.02, queries=500)
-    expected = run(attack, Kept(), chunk=24)
+    expected = run(attack, MemoryStore(), chunk=24)
     monkeypatch.setattr(evaluation_state, "RESUME_STATE_SECONDS", 0.0)
-    store = Kept(dies_after=4)
+    store = MemoryStore(dies_after=4)
     with pytest.raises(Killed):
         run(attack, store, chunk=24)
-    assert store.arrays is not None
-    assert any(name.startswith("note.0.0.") for name in store.arrays)
-    assert (store.arrays["tried"] == 0).all()
-    before = store.saves
+    assert store.batches == []
+    assert store.resume
+    assert all(name.startswith("resume.0.0.") for name in store.resume)
     assert_same(run(attack, store, chunk=24), expected)
-    whole = Kept()
+    whole = MemoryStore()
     run(attack, whole, chunk=24)
-    assert store.saves - before == whole.saves - before  # the rest only
-    assert not any(name.startswith("note.") for name in store.arrays)
+    assert store.writes == whole.writes  # the queries before the kill were not repeated
+    assert store.resume == {}
 
 
-def test_survivors_are_pooled_into_full_batches() -> None:
+def test_the_stored_progress_grows_linearly_with_the_examples() -> None:
+    attack, sizes = PGD(eps=0.02, steps=2), []
+    for count in (24, 96):
+        store = MemoryStore()
+        x, y = examples(count=count)
+        list(evaluate_each(network(), (x, y), [attack], chunk=4, stores=[store]))
+        assert len(store.batches) == count // 4
+        sizes.append(sum(array.nbytes for batch in store.batches for array in batch.values()))
+    assert sizes[1] == 4 * sizes[0]
+
+
+def test_remaining_examples_are_pooled_into_full_batches() -> None:
     sizes: list[int] = []
 
     class Seen(nn.Module):
-        """Not traceable, so that passes are seen."""
+        """A module that cannot be copied or traced, so that its forward passes are recorded."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -123,15 +140,15 @@ def test_survivors_are_pooled_into_full_batches() -> None:
     attack = PGD(eps=0.02, steps=1, restarts=2, success="last")
     (found,) = evaluate_each(Seen().eval(), examples(), [attack], chunk=8)
     first = evaluate(network(), examples(), PGD(eps=0.02, steps=1, success="last"))
-    survivors = int(first.robust.sum())
-    assert 8 < survivors < 24
-    full, rest = divmod(survivors, 8)
+    remaining = int(first.robust.sum())
+    assert 8 < remaining < 24
+    full, rest = divmod(remaining, 8)
     assert sizes == [8] * 3 + [8] * full + [rest] * (rest > 0)
     assert found.robust_accuracy <= first.robust_accuracy
 
 
 def test_outcomes_do_not_depend_on_the_chunk() -> None:
-    outs = [run(ENSEMBLE, Kept(), chunk=chunk) for chunk in (5, 24)]
+    outs = [run(ENSEMBLE, MemoryStore(), chunk=chunk) for chunk in (5, 24)]
     for out in outs[1:]:
         assert_same(out, outs[0])
 
@@ -139,14 +156,28 @@ def test_outcomes_do_not_depend_on_the_chunk() -> None:
 def test_the_ensemble_is_as_strong_as_in_one_call() -> None:
     x, y = examples()
     result = ENSEMBLE.run(network(), x, y)
-    np.testing.assert_array_equal(~result.success.numpy(), run(ENSEMBLE, Kept()).robust)
+    np.testing.assert_array_equal(~result.success.numpy(), run(ENSEMBLE, MemoryStore()).robust)
 
 
-def test_a_state_of_other_examples_is_refused() -> None:
-    store = Kept(dies_after=1)
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("broken_by", lambda array: array[:-1], r"has broken_by of torch.int64 \(9,\) for 10 examples"),
+        ("distance", lambda array: array.astype("f8"), r"has distance of torch.float64 \(10,\)"),
+        ("index", lambda array: array + 100, "is of other examples than these 24"),
+        ("index", lambda array: array - 100, "is of other examples than these 24"),
+    ],
+)
+def test_stored_progress_of_other_examples_is_rejected(name: str, damage: Any, message: str) -> None:
+    store = MemoryStore(dies_after=1)
     with pytest.raises(Killed):
         run(ENSEMBLE, store)
-    assert store.arrays is not None
-    store.arrays["fell"] = store.arrays["fell"][:-1]
-    with pytest.raises(InputError, match=r"the evaluation under way has fell of torch.int64 \(23,\)"):
+    store.batches[0][name] = damage(store.batches[0][name])
+    with pytest.raises(RunError, match=message):
+        run(ENSEMBLE, store)
+
+
+def test_stored_progress_with_other_fields_is_rejected() -> None:
+    store = MemoryStore(batches=[{"labels": np.zeros(3)}])
+    with pytest.raises(RunError, match="has the fields labels"):
         run(ENSEMBLE, store)

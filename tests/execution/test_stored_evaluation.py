@@ -12,7 +12,7 @@ from ctrobust.attacks import FGSM, PGD, Attack
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation import evaluate
-from ctrobust.execution import StoredEvaluation, evaluate_stored, evaluation_data, expand
+from ctrobust.execution import EvaluationRow, evaluate_stored, evaluation_data, expand
 from ctrobust.models import load
 from ctrobust.models.tensor_files import read_tensors, write_tensors
 from ctrobust.store import RunDirectory
@@ -26,14 +26,25 @@ def digits() -> Dataset:
     return datasets.load("digits", "test")
 
 
-def attacked(run: Path, data: Dataset, attacks: Sequence[Attack | None], **changed: int) -> list[StoredEvaluation]:
+def attacked(run: Path, data: Dataset, attacks: Sequence[Attack | None], **changed: int) -> list[EvaluationRow]:
     return list(evaluate_stored(run, data, attacks, **{"limit": LIMIT, "chunk": 16, **changed}))  # type: ignore[arg-type]
 
 
-def assert_same(a: StoredEvaluation, b: StoredEvaluation) -> None:
+def assert_same(a: EvaluationRow, b: EvaluationRow) -> None:
+    """The same outcomes; stored probabilities of attacked images are in half precision."""
     assert a.attack == b.attack
     for name, values in a.evaluation.arrays().items():
-        np.testing.assert_array_equal(values, b.evaluation.arrays()[name], err_msg=name)
+        other = b.evaluation.arrays()[name]
+        if name == "probabilities":
+            values, other = values.astype(np.float16), other.astype(np.float16)
+        np.testing.assert_array_equal(values, other, err_msg=name)
+
+
+def outcome_files(run: Path) -> list[Path]:
+    """The arrays of attacks, without those of clean images; each has a record beside it."""
+    files = sorted((run / "outcomes").glob("*.npz"))
+    assert {file.with_suffix(".json") for file in files} | set(files) == set((run / "outcomes").iterdir())
+    return [file for file in files if not file.name.startswith("none-")]
 
 
 class TestExpand:
@@ -67,7 +78,7 @@ class TestExpand:
             (["fgsm"], ["8"], "for 8 grey levels write 8/255"),
         ],
     )
-    def test_what_does_not_parse_is_refused(self, attacks: list[str], radii: list[str], message: str) -> None:
+    def test_texts_that_do_not_parse_are_rejected(self, attacks: list[str], radii: list[str], message: str) -> None:
         with pytest.raises(InputError, match=message):
             expand(attacks, radii)
 
@@ -75,7 +86,7 @@ class TestExpand:
 class TestData:
     """The data that a network is evaluated on."""
 
-    def test_by_default_what_it_was_trained_for(self, run: Path) -> None:
+    def test_the_default_is_the_data_it_was_trained_for(self, run: Path) -> None:
         found = evaluation_data(run, None, None)
         assert (found.name, found.split, len(found)) == ("digits", "test", 355)
         assert evaluation_data(run / "model.safetensors", "digits", None, "train").split == "train"
@@ -88,11 +99,11 @@ class TestData:
             "dots", "test", torch.zeros(6, channels, 28, 28, dtype=torch.uint8), torch.arange(6) % classes,
             tuple("abcdefghij"[:classes]), (0.0,) * channels, (1.0,) * channels, verified=False,
         )  # fmt: skip
-        monkeypatch.setitem(datasets.DATASETS, "dots", lambda _split, _root: dots)
+        monkeypatch.setitem(datasets.KINDS, "dots", lambda _name, _split: dots)
         with pytest.raises(
             InputError, match=rf"dots has {channels} channels and {classes} classes; the network takes 1 and 10"
         ):
-            evaluation_data(run, "dots", None)
+            evaluation_data(run, "dots:", None)
 
     def test_unknown_names_are_refused(self, run: Path, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="unknown data set 'digts', did you mean 'digits'"):
@@ -104,69 +115,77 @@ class TestData:
 
 
 class TestStored:
-    """Outcomes are kept in the run directory, and what is kept is not done again."""
+    """Outcomes are stored in the run directory and not computed again."""
 
-    def test_outcomes_are_those_of_the_network(self, run: Path, digits: Dataset) -> None:
+    def test_outcomes_equal_those_of_a_direct_evaluation(self, run: Path, digits: Dataset) -> None:
         (found,) = attacked(run, digits, [QUICK])
-        expected = StoredEvaluation(str(QUICK), evaluate(load(run), digits, QUICK, limit=LIMIT, chunk=16), None, None)
+        expected = EvaluationRow(str(QUICK), evaluate(load(run), digits, QUICK, limit=LIMIT, chunk=16), None, None)
         assert_same(found, expected)
 
-    def test_a_second_time_nothing_is_done(self, run: Path, digits: Dataset) -> None:
-        attacks = [QUICK, None, SLOW]
-        told: list[float] = []
+    def test_stored_outcomes_are_not_computed_again(self, run: Path, digits: Dataset) -> None:
+        attacks = [None, QUICK, SLOW]
+        reported: list[float] = []
         first = list(
-            evaluate_stored(run, digits, attacks, limit=LIMIT, chunk=16, progress=lambda done, *_: told.append(done))
+            evaluate_stored(
+                run, digits, attacks, limit=LIMIT, chunk=16, progress=lambda done, *_: reported.append(done)
+            )
         )
-        assert [one.attack for one in first] == ["fgsm:eps=0.1", "none", "pgd:eps=0.1,steps=3,loss=std"]
+        assert [one.attack for one in first] == ["none", "fgsm:eps=0.1", "pgd:eps=0.1,steps=3,loss=std"]
         assert all(one.seconds is not None and one.seconds >= 0 for one in first)
-        assert told[-1] > told[0] > 0
+        assert reported[-1] > reported[0] > 0
         files = sorted((run / "outcomes").iterdir())
-        assert sorted(one.file or Path() for one in first) == files
+        assert sorted(one.file or Path() for one in first) == sorted((run / "outcomes").glob("*.npz"))
         times = [file.stat().st_mtime_ns for file in files]
 
-        told.clear()
+        reported.clear()
         again = list(
-            evaluate_stored(run, digits, attacks, limit=LIMIT, chunk=16, progress=lambda done, *_: told.append(done))
+            evaluate_stored(
+                run, digits, attacks, limit=LIMIT, chunk=16, progress=lambda done, *_: reported.append(done)
+            )
         )
         assert [one.seconds for one in again] == [None] * 3
         assert [one.file for one in again] == [one.file for one in first]
-        assert told == []
+        assert reported == []
         assert [file.stat().st_mtime_ns for file in files] == times
         for a, b in zip(first, again, strict=True):
             assert_same(a, b)
 
-    def test_only_what_is_missing_is_done(self, run: Path, digits: Dataset) -> None:
+    def test_only_missing_outcomes_are_computed(self, run: Path, digits: Dataset) -> None:
         (kept,) = attacked(run, digits, [SLOW])
         mixed = attacked(run, digits, [QUICK, SLOW, None])
-        assert [one.seconds is None for one in mixed] == [False, True, False]
+        assert [one.seconds is None for one in mixed] == [
+            False,
+            True,
+            True,
+        ]  # an attack stores clean outcomes too
         assert_same(mixed[1], kept)
         (alone,) = attacked(run, digits, [QUICK], chunk=16)
         assert alone.seconds is None
         assert_same(alone, mixed[0])
 
     @pytest.mark.parametrize("changed", [{"limit": LIMIT - 1}, {"chunk": 8}])
-    def test_another_limit_or_chunk_is_done_anew(self, run: Path, digits: Dataset, changed: dict[str, int]) -> None:
+    def test_another_limit_or_chunk_is_computed(self, run: Path, digits: Dataset, changed: dict[str, int]) -> None:
         attacked(run, digits, [QUICK])
         (other,) = attacked(run, digits, [QUICK], **changed)
         assert other.seconds is not None
         assert len(other.evaluation) == changed.get("limit", LIMIT)
-        assert len(list((run / "outcomes").iterdir())) == 2
+        assert len(outcome_files(run)) == 2
 
-    @pytest.mark.parametrize("other", [FGSM(eps=0.11), FGSM(eps=0.1, loss="sce"), FGSM(eps=0.1, success="last"), None])
-    def test_another_attack_is_done_anew(self, run: Path, digits: Dataset, other: FGSM | None) -> None:
+    @pytest.mark.parametrize("other", [FGSM(eps=0.11), FGSM(eps=0.1, loss="sce"), FGSM(eps=0.1, success="last")])
+    def test_another_attack_is_computed(self, run: Path, digits: Dataset, other: FGSM) -> None:
         attacked(run, digits, [QUICK])
         assert attacked(run, digits, [other])[0].seconds is not None
         assert attacked(run, digits, [QUICK])[0].seconds is None
 
-    def test_another_split_is_done_anew(self, run: Path, digits: Dataset) -> None:
+    def test_another_split_is_computed(self, run: Path, digits: Dataset) -> None:
         attacked(run, digits, [QUICK])
         (other,) = attacked(run, datasets.load("digits", "train"), [QUICK])
         assert other.seconds is not None
 
-    def test_other_images_in_the_same_file_are_attacked_anew(self, run: Path, digits: Dataset, tmp_path: Path) -> None:
+    def test_other_images_in_the_same_file_are_computed_again(self, run: Path, digits: Dataset, tmp_path: Path) -> None:
         file, images = tmp_path / "images.npz", digits.images.numpy()
 
-        def found(images: NDArray[np.uint8]) -> StoredEvaluation:
+        def found(images: NDArray[np.uint8]) -> EvaluationRow:
             np.savez(file, images=images, labels=digits.labels.numpy())
             (one,) = attacked(run, evaluation_data(run, f"npz:{file}", None), [QUICK])
             return one
@@ -178,7 +197,7 @@ class TestStored:
         assert again.seconds is None
         assert_same(again, first)
 
-    def test_changed_weights_are_attacked_anew(self, run: Path, digits: Dataset) -> None:
+    def test_changed_weights_are_computed_again(self, run: Path, digits: Dataset) -> None:
         (before,) = attacked(run, digits, [QUICK])
         tensors, note = read_tensors(run / "model.safetensors")
         name = next(name for name in tensors if name == "head.4.bias")
@@ -189,7 +208,7 @@ class TestStored:
         assert set(after.evaluation.clean_prediction) == {3}
         assert attacked(run, digits, [QUICK])[0].seconds is None
 
-    def test_a_weights_file_by_itself_keeps_nothing(self, run: Path, digits: Dataset, tmp_path: Path) -> None:
+    def test_a_weights_file_outside_a_run_stores_nothing(self, run: Path, digits: Dataset, tmp_path: Path) -> None:
         file = Path(shutil.copy(run / "model.safetensors", tmp_path / "shipped.safetensors"))
         before = sorted(tmp_path.rglob("*"))
         first, second = (attacked(file, digits, [QUICK])[0] for _ in range(2))
@@ -200,7 +219,7 @@ class TestStored:
         assert sorted(tmp_path.rglob("*")) == before
         assert_same(first, attacked(run, digits, [QUICK])[0])
 
-    def test_the_weights_file_of_a_run_is_the_run(self, run: Path, digits: Dataset) -> None:
+    def test_the_weights_file_of_a_run_stores_into_the_run(self, run: Path, digits: Dataset) -> None:
         (first,) = attacked(run / "model.safetensors", digits, [QUICK])
         assert first.file is not None
         assert first.file.parent == run / "outcomes"
@@ -215,30 +234,31 @@ class TestStored:
         first = next(outs)
         with pytest.raises(KeyboardInterrupt):
             next(outs)
-        assert [file.name.split("-")[0] for file in (run / "outcomes").iterdir()] == ["fgsm"]
+        assert [file.name.split("-")[0] for file in outcome_files(run)] == ["fgsm"]
         quick, slow = attacked(run, digits, [QUICK, SLOW])
         assert quick.seconds is None
         assert slow.seconds is not None
         assert_same(quick, first)
         uninterrupted = evaluate(load(run), digits, SLOW, limit=LIMIT, chunk=16)
-        assert_same(slow, StoredEvaluation(str(SLOW), uninterrupted, None, None))
+        assert_same(slow, EvaluationRow(str(SLOW), uninterrupted, None, None))
 
-    def test_two_processes_do_not_make_the_same_and_leftovers_go(self, run: Path, digits: Dataset) -> None:
+    def test_two_processes_do_not_compute_the_same_and_leftovers_are_removed(self, run: Path, digits: Dataset) -> None:
         (first,) = attacked(run, digits, [QUICK])
         assert first.file is not None
         first.file.unlink()
-        mine = run / "outcomes" / f".{first.file.stem}.partial.npz.abcd1234.tmp"
-        others = run / "outcomes" / ".pgd-eps=0.1-0123.partial.npz.abcd1234.tmp"
+        mine = run / "outcomes" / f".{first.file.stem}.resume.abcd1234.tmp"
+        others = run / "outcomes" / ".pgd-eps=0.1-0123.resume.abcd1234.tmp"
         mine.touch()
         others.touch()
         with RunDirectory(run).locked():
             pass
-        assert mine.exists()  # a training process does not know who evaluates
+        assert mine.exists()  # a training process leaves the files of evaluations alone
         with RunDirectory(run).writing(first.file), pytest.raises(RunError, match=r"another process is making .*fgsm"):
             attacked(run, digits, [QUICK])
         (again,) = attacked(run, digits, [QUICK])
         assert_same(again, first)
-        assert {path.name for path in (run / "outcomes").iterdir()} == {first.file.name, others.name}
+        others.unlink()
+        assert outcome_files(run) == [first.file]
 
     def test_a_damaged_file_is_named(self, run: Path, digits: Dataset) -> None:
         (first,) = attacked(run, digits, [QUICK])

@@ -65,7 +65,7 @@ def test_a_reader_keeps_the_old_content_while_the_new_one_comes(tmp_path: Path) 
 def test_a_folder_in_the_way_is_refused_and_stays(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     (tmp_path / "file" / "inside").write_bytes(OLD)
-    with pytest.raises(RunError, match=r"cannot write .*file: Is a directory; what was there before is intact"):
+    with pytest.raises(RunError, match=r"cannot write .*file: Is a directory; the file that was there is intact"):
         write_atomic(tmp_path / "file", b"x")
     assert (tmp_path / "file" / "inside").read_bytes() == OLD
     assert names(tmp_path) == ["file"]
@@ -92,7 +92,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_leftover(tmp_path: Path) -> N
     assert handled == signal.SIG_IGN  # as Python sets it: a limit is an error, not a signal
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
     try:
-        with pytest.raises(RunError, match=r"cannot write .*file: File too large; what was there before is intact"):
+        with pytest.raises(RunError, match=r"cannot write .*file: File too large; the file that was there is intact"):
             write_atomic(path, b"x" * 20_000)
         write_atomic(tmp_path / "small", b"y" * 10_000)
     finally:

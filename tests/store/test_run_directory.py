@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import Timeout
 
 from ctrobust.errors import RunError
 from ctrobust.specs import EvaluationSpec, spec_hash, train_spec
@@ -86,9 +87,19 @@ def test_a_file_is_no_run_directory(tmp_path: Path) -> None:
         pytest.fail("a file was entered")
 
 
-def test_an_error_of_the_system_inside_is_told(run: RunDirectory) -> None:
-    with pytest.raises(RunError, match=r"cannot use .*: No space left on device"), run.locked():
-        raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), TimeoutError("no answer"), Timeout("other")])
+def test_errors_inside_the_lock_pass_through_unchanged(run: RunDirectory, error: OSError) -> None:
+    with pytest.raises(type(error)) as raised, run.locked():
+        raise error
+    assert raised.value is error
+    with run.locked():
+        assert run.path.is_dir()
+
+
+def test_a_directory_that_cannot_be_locked_is_refused(run: RunDirectory) -> None:
+    (run.path / ".lock").mkdir(parents=True)
+    with pytest.raises(RunError, match=r"cannot use .*run: "), run.locked():
+        pytest.fail("a folder was locked")
 
 
 def test_the_spec_is_kept(run: RunDirectory) -> None:
@@ -99,7 +110,7 @@ def test_the_spec_is_kept(run: RunDirectory) -> None:
 
 
 def test_a_directory_without_a_spec_is_no_run(run: RunDirectory) -> None:
-    with pytest.raises(RunError, match=r"is no run directory: it has no spec\.json"):
+    with pytest.raises(RunError, match=r"is not a run directory: it has no spec\.json"):
         run.read_spec()
     assert not run.path.exists()
 

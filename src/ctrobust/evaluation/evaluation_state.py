@@ -1,8 +1,8 @@
-"""One attack on all examples, part after part, survivors pooled into full batches; it can be taken up again.
+"""The progress of one attack over all examples: stage after stage, on batches of the remaining examples.
 
-A part (a restart, a target class, one attack of an ensemble) is tried on everyone who still stands before the next one
-begins. After each batch the state goes to a keeper, so that a killed evaluation loses one batch at most, and within a
-part that keeps a notebook (Square) less than that.
+A stage (one restart, one target class, one attack of an ensemble) runs on every remaining example before the next stage
+begins. The outcome of each batch goes to a state store, so a killed evaluation loses at most one batch, and less within
+a stage that saves a resume state (Square).
 """
 
 import functools
@@ -17,49 +17,66 @@ from torch import Tensor, nn
 
 from ctrobust.attacks import Attack
 from ctrobust.attacks.attack_state import AttackState, ResumeState
+from ctrobust.attacks.fused import FusedModel
 from ctrobust.attacks.model_checks import check_logits, untouched
 from ctrobust.attacks.projections import distance
 from ctrobust.attacks.square import Square
 from ctrobust.attacks.stages import Stage
-from ctrobust.errors import CtrobustError, InputError
+from ctrobust.errors import CtrobustError, RunError
 
-Arrays = dict[str, NDArray[Any]]
+StateArrays = dict[str, NDArray[Any]]
 
-Advance = Callable[[float, float, str], None]
-"""Told how many passes of how many are done, about, and what is being tried."""
+ProgressCallback = Callable[[float, float, str], None]
+"""Called with the forward passes done and in all, both estimates, and the name of the running stage."""
 
-Batch = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
-"""Positions (n,) -> images, labels and keys, where the model is."""
+LoadBatch = Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]
+"""Positions (n,) -> images, labels and keys, on the model's device."""
 
 RESUME_STATE_SECONDS = 20.0
-"""A part's notebook is kept that often."""
+"""The shortest time between two saved resume states of a stage."""
+
+ROBUST, MISCLASSIFIED = -1, -2
+"""Values of `broken_by` besides the number of a stage."""
 
 
 class StateStore(Protocol):
-    """Where the state of an evaluation under way is kept."""
+    """Where the progress of an evaluation is stored."""
 
-    def load(self) -> Arrays | None:
-        """What was saved last, None at the beginning."""
+    def load(self) -> tuple[list[StateArrays], StateArrays]:
+        """The outcomes of the finished batches, in order, and the resume state of the batch under way."""
         ...
 
-    def save(self, arrays: Arrays) -> None:
-        """Keep it, in the place of what was there."""
+    def append(self, outcomes: StateArrays) -> None:
+        """Store the outcome of one more batch; the resume state is then obsolete."""
+        ...
+
+    def save_resume_state(self, arrays: StateArrays) -> None:
+        """Store the state within a stage, replacing the one before."""
         ...
 
 
 class NoStateStore:
-    """Keeps nothing."""
+    """Stores nothing."""
 
-    def load(self) -> Arrays | None:
-        """Nothing."""
-        return None
+    def load(self) -> tuple[list[StateArrays], StateArrays]:
+        return [], {}
 
-    def save(self, arrays: Arrays) -> None:
-        """Nowhere."""
+    def append(self, outcomes: StateArrays) -> None:
+        pass
+
+    def save_resume_state(self, arrays: StateArrays) -> None:
+        pass
 
 
 class EvaluationState:
-    """The state: outcomes so far (N,), which part each example fell to (-1: stands), how many were tried on it."""
+    """Outcomes of all examples so far.
+
+    Attributes:
+        logits: (N, C) of the attacked images; of the clean ones where no attack ran yet.
+        distance, forwards, backwards, unconfirmed: (N,), as `Evaluation` has them.
+        broken_by: (N,) the number of the stage that broke the example, ROBUST, or MISCLASSIFIED without an attack.
+        stages_done: (N,) how many stages were run on the example.
+    """
 
     FIELDS = ("logits", "distance", "forwards", "backwards", "unconfirmed", "broken_by", "stages_done")
 
@@ -71,54 +88,66 @@ class EvaluationState:
         self.forwards = torch.zeros(count, dtype=torch.int64)
         self.backwards = torch.zeros(count, dtype=torch.int64)
         self.unconfirmed = torch.zeros(count, dtype=torch.bool)
-        misclassified = clean.argmax(1) != labels
-        self.broken_by = torch.where(misclassified, -2, -1)  # -2: needs no attack
+        self.broken_by = torch.where(clean.argmax(1) != labels, MISCLASSIFIED, ROBUST)
         self.stages_done = torch.zeros(count, dtype=torch.int64)
-        self.saved_resume_state: Arrays = {}
-        if (kept := store.load()) is not None:
-            self._restore(kept)
+        batches, self.resume_arrays = store.load()
+        for outcomes in batches:
+            self._restore(outcomes)
 
-    def _restore(self, kept: Mapping[str, NDArray[Any]]) -> None:
+    def _restore(self, outcomes: Mapping[str, NDArray[Any]]) -> None:
+        """Put the stored outcomes of one batch back."""
+        if set(outcomes) != {"index", *self.FIELDS}:
+            raise RunError(f"the stored progress of this evaluation has the fields {', '.join(sorted(outcomes))}")
+        index = torch.from_numpy(np.array(outcomes["index"]))
         for name in self.FIELDS:
-            new, old = torch.from_numpy(np.array(kept[name])), getattr(self, name)
-            if new.shape != old.shape or new.dtype != old.dtype:
-                raise InputError(f"the evaluation under way has {name} of {new.dtype} {tuple(new.shape)}")
-            setattr(self, name, new)
-        self.saved_resume_state = {name: value for name, value in kept.items() if name.startswith("note.")}
-
-    def save(self) -> None:
-        """Hand the state to the keeper."""
-        self.store.save({name: getattr(self, name).numpy() for name in self.FIELDS} | self.saved_resume_state)
+            values, mine = torch.from_numpy(np.array(outcomes[name])), getattr(self, name)
+            fits = index.dtype == torch.int64 and index.dim() == 1 and len(index) > 0
+            if not fits or values.dtype != mine.dtype or values.shape != (len(index), *mine.shape[1:]):
+                raise RunError(
+                    f"the stored progress of this evaluation has {name} of {values.dtype} {tuple(values.shape)} for "
+                    f"{len(index)} examples; remove the .partial file beside its outcomes to begin again"
+                )
+            if not (index.min() >= 0 and index.max() < len(mine)):
+                raise RunError(f"the stored progress of this evaluation is of other examples than these {len(mine)}")
+            mine[index] = values
 
     def batches(self, stage: int, size: int) -> Iterator[Tensor]:
-        """Positions of who stood before this part, so many at a time, without the batches that are done."""
-        remaining = ((self.broken_by == -1) | (self.broken_by == stage)).nonzero()[:, 0]
+        """Positions of the examples that remained before this stage, in batches, without the finished batches."""
+        remaining = ((self.broken_by == ROBUST) | (self.broken_by == stage)).nonzero()[:, 0]
         for index in torch.split(remaining, size) if len(remaining) else ():
             if (self.stages_done[index] <= stage).all():
                 yield index
 
-    def run(self, model: nn.Module, attack: Attack, batch: Batch, clean: Tensor, size: int, advance: Advance) -> None:
-        """Try every part; `model` is the user's or its prepared copy."""
+    def run(
+        self,
+        model: nn.Module,
+        attack: Attack,
+        load_batch: LoadBatch,
+        clean: Tensor,
+        size: int,
+        progress: ProgressCallback,
+    ) -> None:
+        """Run every stage; `model` is the user's model or its fused copy."""
         stages = attack.stages()
-        weights = [cost(stage) for stage in stages]
+        costs = [cost(stage) for stage in stages]
         spent = 0.0
         for number, stage in enumerate(stages):
-            after = sum(weights[number + 1 :])
+            later = sum(costs[number + 1 :])
             for index in self.batches(number, size):
-                left = int(((self.broken_by == -1) & (self.stages_done <= number)).sum())
-                beyond = int((self.broken_by == -1).sum()) * after
+                waiting = int(((self.broken_by == ROBUST) & (self.stages_done <= number)).sum())
+                total = spent + costs[number] * waiting + int((self.broken_by == ROBUST).sum()) * later
+                report = functools.partial(_report, progress, str(stage), spent, costs[number] * len(index), total)
+                report(0.0)
+                self._run_stage(model, attack, stage, number, index, load_batch(index), clean[index], report)
+                spent += costs[number] * len(index)
+                self.store.append({"index": index.numpy(), **{name: self._rows(name, index) for name in self.FIELDS}})
+        progress(spent, spent, "")
 
-                total = spent + weights[number] * left + beyond
-                report_progress = functools.partial(
-                    _report_progress, advance, str(stage), spent, weights[number] * len(index), total
-                )
-                report_progress(0.0)
-                self._attack(model, attack, stage, number, index, batch(index), clean[index], report_progress)
-                spent += weights[number] * len(index)
-                self.save()
-        advance(spent, spent, "")
+    def _rows(self, name: str, index: Tensor) -> NDArray[Any]:
+        rows: NDArray[Any] = getattr(self, name)[index].numpy()
+        return rows
 
-    def _attack(
+    def _run_stage(
         self,
         model: nn.Module,
         attack: Attack,
@@ -127,83 +156,85 @@ class EvaluationState:
         index: Tensor,
         batch: tuple[Tensor, Tensor, Tensor],
         clean: Tensor,
-        report_progress: Callable[[float], None],
+        report: Callable[[float], None],
     ) -> None:
-        """One part on one batch: the images it found are checked, classified again, and forgotten."""
+        """Run one stage on one batch; the original model classifies every image that the stage returns."""
         x, y, keys = batch
-        resume_state = _StoredResumeState(self, f"note.{number}.{int(index[0])}.", report_progress)
+        resume_state = _StoredResumeState(self, f"resume.{number}.{int(index[0])}.", report)
         with untouched(model, x):
             state = AttackState(model, x, y, keys, clean.to(x.device), resume_state=resume_state)
             stage.run(state)
-            far = _inside(attack, state.found, x)
+            moved = _distance_within_budget(attack, state.found, x)
             with torch.no_grad():
                 logits = check_logits(state.original(state.found), y)
-        right = logits.argmax(1) == y
+        correct = logits.argmax(1) == y
         self.logits[index] = logits.cpu().to(self.logits.dtype)
-        self.distance[index] = far.cpu().float()
+        self.distance[index] = moved.cpu().float()
         self.forwards[index] += state.forwards.cpu()
         self.backwards[index] += state.backwards.cpu()
-        self.unconfirmed[index] |= (state.fooled & right).cpu()
-        self.broken_by[index] = torch.where(right.cpu(), -1, number)
+        self.unconfirmed[index] |= (state.fooled & correct).cpu()
+        self.broken_by[index] = torch.where(correct.cpu(), ROBUST, number)
         self.stages_done[index] = number + 1
-        self.saved_resume_state = {}
+        self.resume_arrays = {}
 
 
 class _StoredResumeState(ResumeState):
-    """The pages of one part on one batch, kept with the campaign."""
+    """The resume state of one stage on one batch, kept in the evaluation's state store."""
 
-    def __init__(self, state: EvaluationState, prefix: str, report_progress: Callable[[float], None]) -> None:
-        self.state, self.prefix, self._report_progress = state, prefix, report_progress
-        self.saved = time.monotonic()
+    def __init__(self, state: EvaluationState, prefix: str, report: Callable[[float], None]) -> None:
+        self.state, self.prefix, self.report = state, prefix, report
+        self.saved_at = time.monotonic()
 
     def read(self) -> dict[str, Tensor] | None:
-        """What this part wrote about this batch before it was interrupted."""
-        pages = {
+        arrays = {
             name.removeprefix(self.prefix): torch.from_numpy(np.array(value))
-            for name, value in self.state.saved_resume_state.items()
+            for name, value in self.state.resume_arrays.items()
             if name.startswith(self.prefix)
         }
-        return pages or None
+        return arrays or None
 
     def write(self, state: Callable[[], Mapping[str, Tensor]]) -> None:
-        """Keep the state from time to time."""
-        if time.monotonic() - self.saved >= RESUME_STATE_SECONDS:
-            self.state.saved_resume_state = {
-                f"{self.prefix}{name}": _storable(value).numpy() for name, value in state().items()
-            }
-            self.state.save()
-            self.saved = time.monotonic()
+        if time.monotonic() - self.saved_at >= RESUME_STATE_SECONDS:
+            arrays = {f"{self.prefix}{name}": _storable(value).numpy() for name, value in state().items()}
+            self.state.store.save_resume_state(arrays)
+            self.saved_at = time.monotonic()
 
     def report_progress(self, share: float) -> None:
-        """Pass it on."""
-        self._report_progress(share)
+        self.report(share)
 
 
 def _storable(values: Tensor) -> Tensor:
-    """On the CPU, and in a type that NumPy has."""
+    """The tensor on the CPU, in a type that NumPy has."""
     values = values.cpu()
     return values.float() if values.dtype == torch.bfloat16 else values
 
 
-def _report_progress(advance: Advance, what: str, before: float, weight: float, total: float, share: float) -> None:
-    """So much of a batch is done."""
-    advance(before + weight * share, total, what)
+def _report(
+    progress: ProgressCallback, stage: str, before: float, batch_cost: float, total: float, share: float
+) -> None:
+    progress(before + batch_cost * share, total, stage)
 
 
 def cost(stage: Stage) -> float:
-    """About how many forward passes a part spends on an example that stands; a gradient is worth three."""
+    """The estimated forward passes that a stage spends on a robust example; a gradient costs three."""
     attack = stage.attack
     return float(attack.steps) if isinstance(attack, Square) else 3.0 * attack.steps
 
 
-def _inside(attack: Attack, found: Tensor, x: Tensor) -> Tensor:
-    """How far the images are from x, (n,); refuses an attack that left its ball or the box."""
-    far = distance(found, x, attack.norm)
-    low, high = (value.item() for value in found.aminmax())
+def _distance_within_budget(attack: Attack, found: Tensor, x: Tensor) -> Tensor:
+    """The distances (n,) of the images from x; raises if an attack left its ball or the box."""
+    moved = distance(found, x, attack.norm)
+    low, high = found.aminmax()
+    largest, low, high = torch.stack([moved.max().to(low), low, high]).tolist()
     rounding = (4 if attack.norm == "linf" else 64) * torch.finfo(x.dtype).eps * max(1.0, attack.eps)
-    if not (far.max().item() <= attack.eps + rounding and low >= 0 and high <= 1):
+    if not (largest <= attack.eps + rounding and low >= 0 and high <= 1):
         raise CtrobustError(
-            f"{attack} left its ball or the box: distance {far.max().item():.6g} of {attack.eps:.6g}, "
+            f"{attack} left its ball or the box: distance {largest:.6g} of {attack.eps:.6g}, "
             f"values {low:.6g} to {high:.6g}"
         )
-    return far
+    return moved
+
+
+def fused_logit_difference(model: nn.Module) -> float | None:
+    """The largest logit difference between a fused copy and its original; None for an original model."""
+    return model.logit_difference if isinstance(model, FusedModel) else None

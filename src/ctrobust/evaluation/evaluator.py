@@ -1,15 +1,16 @@
-"""Model x data x attack -> outcomes, with every success checked again."""
+"""A model, data and an attack give outcomes; every success is checked by the original model."""
 
 import contextlib
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ctrobust.attacks import Attack, fuse, parse
+from ctrobust.attacks.fused import FusedModel
 from ctrobust.attacks.model_checks import (
     PROBABILITIES,
     check_batch,
@@ -22,11 +23,8 @@ from ctrobust.attacks.model_checks import (
 from ctrobust.attacks.stages import FUSE_FROM_STEPS, left_out
 from ctrobust.data import Dataset, to_float
 from ctrobust.errors import InputError
-from ctrobust.evaluation.evaluation_state import EvaluationState, NoStateStore, StateStore, cost
-from ctrobust.outcomes.evaluation import Evaluation
-
-ProgressCallback = Callable[[float, float, str], None]
-"""Told how much of how much is done, about, counted in passes, and what is being tried."""
+from ctrobust.evaluation.evaluation_state import EvaluationState, NoStateStore, ProgressCallback, StateStore, cost
+from ctrobust.outcomes import Evaluation
 
 Examples = Dataset | tuple[Tensor, Tensor]
 """A data set, or float images (N, ...) in [0, 1] with integer labels (N,)."""
@@ -39,22 +37,25 @@ def evaluate(
     *,
     limit: int | None = None,
     chunk: int = 256,
+    fuse: bool = True,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Attack the first `limit` examples and keep what became of each; None is no attack.
+    """Attack the first `limit` examples and return the outcome of each; without an attack, classify them.
 
-    Misclassified images are not attacked: they count as not robust as they are. A model in training mode is warned of,
-    put in eval mode and back. Each attacked image is checked to lie in the ball and the box and is classified once
-    more; only what is misclassified then counts as fooled. `chunk` examples are attacked at a time; those who survive a
-    part of the attack (a restart, a target, one of an ensemble) are pooled.
+    Misclassified images are not attacked and count as not robust. The model is put into eval mode and back, with a
+    warning if it was in training mode. Each attacked image is checked to lie in the ball and the box, and only images
+    that the original model misclassifies count as broken. Examples that a stage of the attack (a restart, a target
+    class, one attack of an ensemble) does not break are pooled into full batches for the next stage.
 
     Args:
-        model: takes images in [0, 1] and gives logits.
+        model: takes images in [0, 1] and returns logits.
         data: a data set, or images (N, ...) in [0, 1] and labels (N,).
-        attack: as `ctrobust.attacks` has them, or its text. What an ensemble cannot try on so few classes is warned of.
-        limit: only the first so many.
-        chunk: how many at a time.
-        progress: told how far it is.
+        attack: an attack of `ctrobust.attacks`, or its text. A warning names the stages that an ensemble skips because
+            the model has too few classes.
+        limit: the number of examples, from the first.
+        chunk: the number of examples per batch.
+        fuse: whether long attacks may use a fused copy of the model. The original model still checks every success.
+        progress: called with the passes done, the passes in all and the running stage.
 
     Example:
         >>> net = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).eval()
@@ -63,15 +64,15 @@ def evaluate(
         True
 
     Raises:
-        InputError: images outside [0, 1], labels outside the classes, a model that gives NaN or probabilities.
+        InputError: images outside [0, 1], labels outside the classes, a model that returns NaN or probabilities.
     """
     check_model(model)
     attack = parse(attack) if isinstance(attack, str) else attack
     if any(mode for _, mode in modes(model)):
         warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
-    (evaluation,) = evaluate_each(model, data, [attack], limit=limit, chunk=chunk, progress=progress)
-    if attack is not None and (missing := left_out(attack, evaluation.probabilities.shape[1])):
-        warnings.warn(f"{attack} is not whole on so few classes: {'; '.join(missing)}", stacklevel=2)
+    (evaluation,) = evaluate_each(model, data, [attack], limit=limit, chunk=chunk, fuse=fuse, progress=progress)
+    if attack is not None and (missing := left_out(attack, evaluation.num_classes)):
+        warnings.warn(f"{attack} is incomplete on so few classes: {'; '.join(missing)}", stacklevel=2)
     return evaluation
 
 
@@ -82,73 +83,117 @@ def evaluate_each(
     *,
     limit: int | None = None,
     chunk: int = 256,
+    fuse: bool = True,
     progress: ProgressCallback | None = None,
     stores: Sequence[StateStore] | None = None,
 ) -> Iterator[Evaluation]:
-    """The same for several attacks with one clean pass, each yielded when it is done; the model stays in eval mode.
+    """Evaluate several attacks with one clean pass, and yield each when it is done; the model stays in eval mode.
 
-    `keepers`, one for each attack, hold the state of what is under way.
+    `stores`, one per attack, keep the progress of each evaluation.
     """
-    if chunk < 1:
-        raise InputError(f"chunk is at least 1, got {chunk}")
-    for attack in attacks:
-        if attack is not None and (isinstance(attack, type) or not hasattr(attack, "stages")):
-            raise InputError(f"an attack is one of ctrobust.attacks, as PGD(eps=8 / 255), or its text; got {attack!r}")
-        if attack is not None and attack.targeted:
-            raise InputError(f"{attack} is targeted: evaluation asks who is misclassified, not as what")
-    examples = _Chunks(model, data, limit, chunk)
-    kept: Sequence[StateStore] = [NoStateStore()] * len(attacks) if stores is None else stores
+    evaluator = Evaluator(model, data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
+    no_store = NoStateStore()
+    for attack, store in zip(attacks, [no_store] * len(attacks) if stores is None else stores, strict=True):
+        yield evaluator.run(attack, store)
 
-    with evaluation_mode(model):
-        ahead = _Ahead(progress, attacks, len(examples.labels))
-        model = examples.fitting(model)
-        clean = examples.clean_logits(model, ahead.report_progress)
-        if probabilities(clean):
-            raise InputError(PROBABILITIES)
+
+class Evaluator:
+    """Evaluates attacks on one model and data set; images are checked and classified once, when first needed.
+
+    Attributes:
+        fused: the fused copy that long attacks use; None where it was refused, impossible or not needed.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Examples,
+        attacks: Sequence[Attack | None],
+        *,
+        limit: int | None = None,
+        chunk: int = 256,
+        fuse: bool = True,
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        if chunk < 1:
+            raise InputError(f"chunk is at least 1, got {chunk}")
         for attack in attacks:
-            _check_classes(attack, clean.shape[1])
-        fused = model
-        if any(attack is not None and attack.steps >= FUSE_FROM_STEPS for attack in attacks):
-            fused = fuse(model, examples.batch(torch.arange(min(chunk, len(clean))))[0])
-        for attack, store in zip(attacks, kept, strict=True):
-            state = EvaluationState(clean, examples.labels, store)
+            if attack is not None and not isinstance(attack, Attack):
+                raise InputError(
+                    f"an attack is one of ctrobust.attacks, as PGD(eps=8 / 255), or its text; got {attack!r}"
+                )
+            if attack is not None and attack.targeted:
+                raise InputError(f"{attack} is targeted: evaluation measures misclassification, not the class reached")
+        self.user_model, self.chunk, self.may_fuse = model, chunk, fuse
+        self.batches = _Batches(model, data, limit, chunk)
+        self.attacks, self.progress = attacks, _Progress(progress, attacks, len(self.batches.labels))
+        self.model = self.batches.in_float32(model)
+        self.fused: FusedModel | None = None
+        self._clean: Tensor | None = None
+
+    def clean_logits(self) -> Tensor:
+        """The logits (N, C) of the clean images; the first call computes them and checks the model's outputs."""
+        if self._clean is None:
+            self._clean = self.batches.clean_logits(self.model, self.progress.report)
+            if probabilities(self._clean):
+                raise InputError(PROBABILITIES)
+            for attack in self.attacks:
+                _check_classes(attack, self._clean.shape[1])
+            if self.may_fuse and any(_is_long(attack) for attack in self.attacks):
+                examples = self.batches.load(torch.arange(min(self.chunk, len(self._clean))))[0]
+                copy = fuse(self.model, examples)
+                self.fused = copy if isinstance(copy, FusedModel) else None
+        return self._clean
+
+    def run(self, attack: Attack | None, store: StateStore) -> Evaluation:
+        """Evaluate one attack, from the progress that its store holds."""
+        with evaluation_mode(self.user_model):
+            clean = self.clean_logits()
+            state = EvaluationState(clean, self.batches.labels, store)
             if attack is not None:
-                ahead.begin()
-                by = fused if attack.steps >= FUSE_FROM_STEPS else model
-                state.run(by, attack, examples.batch, clean, chunk, ahead.report_progress)
-            yield _assemble(examples.labels, clean, state)
+                self.progress.begin_attack()
+                model = self.fused if self.uses_fused(attack) and self.fused is not None else self.model
+                state.run(model, attack, self.batches.load, clean, self.chunk, self.progress.report)
+            return _assemble(self.batches.labels, clean, state)
+
+    def uses_fused(self, attack: Attack | None) -> bool:
+        """Whether an attack runs on the fused copy."""
+        return self.fused is not None and _is_long(attack)
+
+
+def _is_long(attack: Attack | None) -> bool:
+    return attack is not None and attack.steps >= FUSE_FROM_STEPS
 
 
 def _check_classes(attack: Attack | None, classes: int) -> None:
-    """Refuse an attack that is undefined on so few classes, before any work; parts of an ensemble are left out."""
+    """Reject an attack that is undefined for this number of classes; an ensemble skips such stages instead."""
     for stage in attack.stages() if attack is not None else ():
         if not stage.optional and classes < (least := stage.attack.least_classes()):
             raise InputError(f"{attack} needs {least} classes, and the model has {classes}")
 
 
-class _Ahead:
-    """Progress through several attacks: those not begun yet count as if nobody fell."""
+class _Progress:
+    """Progress through several attacks; the estimate for later attacks assumes that every example stays robust."""
 
-    def __init__(self, progress: ProgressCallback | None, attacks: Sequence[Attack | None], count: int) -> None:
-        self.progress = progress
+    def __init__(self, callback: ProgressCallback | None, attacks: Sequence[Attack | None], count: int) -> None:
+        self.callback = callback
         self.costs = [count * sum(cost(stage) for stage in attack.stages()) for attack in attacks if attack is not None]
         self.before = self.spent = 0.0
 
-    def begin(self) -> None:
-        """The next attack."""
+    def begin_attack(self) -> None:
         self.before += self.spent
         self.spent = 0.0
         self.costs.pop(0)
 
-    def report_progress(self, done: float, total: float, what: str) -> None:
-        """Pass it on, with what lies before and ahead."""
+    def report(self, done: float, total: float, stage: str) -> None:
+        """Add the attacks before and after the running one."""
         self.spent = done
-        if self.progress is not None:
-            self.progress(self.before + done, self.before + total + sum(self.costs), what)
+        if self.callback is not None:
+            self.callback(self.before + done, self.before + total + sum(self.costs), stage)
 
 
-class _Chunks:
-    """Images, labels and keys, so many at a time, where the model is and in its precision, float32 at least."""
+class _Batches:
+    """Images, labels and keys in batches, on the model's device and in its precision, but at least float32."""
 
     def __init__(self, model: nn.Module, data: Examples, limit: int | None, size: int) -> None:
         self.images, self.labels = _examples(data, limit)
@@ -156,35 +201,35 @@ class _Chunks:
         tensors = itertools.chain(model.parameters(), model.buffers())
         self.reference = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
         dtype = None if self.reference is None else self.reference.dtype
-        self.coarse = dtype if dtype in (torch.float16, torch.bfloat16) else None
+        self.half = dtype if dtype in (torch.float16, torch.bfloat16) else None
 
-    def fitting(self, model: nn.Module) -> nn.Module:
-        """The model for these images: one of less than float32 would leave the ball by the rounding of its type."""
-        return model if self.coarse is None else _Rounding(model, self.coarse)
+    def in_float32(self, model: nn.Module) -> nn.Module:
+        """The model for float32 images: half-precision images would leave the ball by their rounding."""
+        return model if self.half is None else _HalfPrecision(model, self.half)
 
-    def batch(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def load(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Images, labels and keys of these positions."""
         x, y, keys = self.images[index], self.labels[index], index
         x = to_float(x) if x.dtype == torch.uint8 else x
         if self.reference is not None:
-            device, dtype = self.reference.device, torch.float32 if self.coarse else self.reference.dtype
+            device, dtype = self.reference.device, torch.float32 if self.half else self.reference.dtype
             x, y, keys = x.to(device, dtype), y.to(device), keys.to(device)
-        check_batch(x, y, keys)
         return x, y, keys
 
     def clean_logits(self, model: nn.Module, progress: ProgressCallback) -> Tensor:
-        """Of all images, (N, C)."""
+        """Check all images and labels once, and classify them: logits (N, C)."""
         logits = []
-        with untouched(model, self.batch(torch.arange(1))[0]):
+        with untouched(model, self.load(torch.arange(1))[0]):
             for index in torch.split(torch.arange(len(self.labels)), self.size):
-                x, y, _ = self.batch(index)
+                x, y, keys = self.load(index)
+                check_batch(x, y, keys)
                 logits.append(clean_pass(model, x, y))
                 progress(float(index[-1]) + 1, float(len(self.labels)), "clean images")
         return torch.cat(logits)
 
 
-class _Rounding(nn.Module):
-    """A model of less than float32, for images and logits that are not."""
+class _HalfPrecision(nn.Module):
+    """A half-precision model with float32 images and logits."""
 
     def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()
@@ -192,13 +237,11 @@ class _Rounding(nn.Module):
         self.training = model.training
 
     def forward(self, x: Tensor) -> Any:
-        """What the model gives for the images in its own precision."""
         logits = self.model(x.to(self.dtype))
         return logits.float() if isinstance(logits, Tensor) and logits.is_floating_point() else logits
 
 
 def _assemble(labels: Tensor, clean: Tensor, state: EvaluationState) -> Evaluation:
-    """The outcomes from the campaign's state."""
     logits = state.logits
     return Evaluation(
         labels=labels.cpu().to(torch.int64).numpy(),
@@ -219,21 +262,21 @@ def _examples(data: Examples, limit: int | None) -> tuple[Tensor, Tensor]:
         raise InputError(f"limit is at least 1, got {limit}")
     if isinstance(data, Dataset):
         return data.images[:limit], data.labels[:limit]
-    if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(stage, Tensor) for stage in data)):
-        inside = f" of {', '.join(type(stage).__name__ for stage in data)}" if isinstance(data, tuple) else ""
+    if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(one, Tensor) for one in data)):
+        inside = f" of {', '.join(type(one).__name__ for one in data)}" if isinstance(data, tuple) else ""
         raise InputError(f"data is a Dataset or a pair of tensors (images, labels), got {type(data).__name__}{inside}")
     images, labels = data
-    check_batch(images, labels, None)
+    check_batch(images[:limit], labels[:limit], None)
     return images[:limit].detach(), labels[:limit].to(torch.int64)
 
 
 @contextlib.contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Eval mode, and afterwards each module's own mode again."""
+    """Put the model into eval mode, and each module back into its own mode afterwards."""
     before = modes(model)
     model.eval()
     try:
         yield
     finally:
-        for stage, mode in before:
-            stage.training = mode
+        for module, mode in before:
+            module.training = mode

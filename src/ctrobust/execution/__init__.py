@@ -1,12 +1,12 @@
 """Specs become work, and work is done once."""
 
 from ctrobust.execution.demo import DEMO_METHODS, DemoRun, attack_demo, train_demo
-from ctrobust.execution.stored_evaluation import StoredEvaluation, evaluate_stored, evaluation_data, expand
+from ctrobust.execution.stored_evaluation import EvaluationRow, evaluate_stored, evaluation_data, expand
 
 __all__ = [
     "DEMO_METHODS",
     "DemoRun",
-    "StoredEvaluation",
+    "EvaluationRow",
     "attack_demo",
     "evaluate_stored",
     "evaluation_data",

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from ctrobust import data as datasets
-from ctrobust.evaluation.evaluator import ProgressCallback
-from ctrobust.execution.stored_evaluation import StoredEvaluation, evaluate_stored, expand
+from ctrobust.evaluation import ProgressCallback
+from ctrobust.execution.stored_evaluation import EvaluationRow, evaluate_stored, expand
 from ctrobust.specs import TrainSpec, train_spec
 from ctrobust.store import RunDirectory
 from ctrobust.training import CheckpointPolicy, TrainingCallback, train
@@ -51,7 +51,7 @@ def train_demo(out: Path, method: str, callback: TrainingCallback, checkpointing
     )
 
 
-def attack_demo(run: DemoRun, progress: ProgressCallback) -> Iterator[StoredEvaluation]:
+def attack_demo(run: DemoRun, progress: ProgressCallback) -> Iterator[EvaluationRow]:
     """Attack one network with each attack, the last on a few images."""
     test = datasets.load("digits", "test")
     yield from evaluate_stored(run.path, test, expand(ATTACKS, [str(EPS)]), progress=progress)

@@ -1,75 +1,89 @@
-"""Evaluations of a trained network, each done once: what is stored in its run directory is not done again."""
+"""Evaluations of a trained network, each run once: outcomes that its run directory holds are not computed again."""
 
 import contextlib
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from ctrobust import attacks as attacking
 from ctrobust import data as datasets
-from ctrobust.attacks import Attack, parse
+from ctrobust.attacks import Attack, parse, revision
 from ctrobust.attacks.stages import left_out
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
-from ctrobust.evaluation import evaluate_each
-from ctrobust.evaluation.evaluator import ProgressCallback
-from ctrobust.models import load, weights_path
-from ctrobust.models.tensor_files import read_tensors
+from ctrobust.evaluation import Evaluator, ProgressCallback
+from ctrobust.models import WeightsFile
 from ctrobust.outcomes import Evaluation
 from ctrobust.specs import EvaluationSpec
-from ctrobust.store import RunDirectory, read_arrays, write_arrays
+from ctrobust.store import EvaluationFacts, Journal, RunDirectory, StoredEvaluation, write_arrays, write_outcomes
+from ctrobust.store.arrays import read_arrays
+from ctrobust.training import environment
 
 
 @dataclass(frozen=True, eq=False)
-class StoredEvaluation:
+class EvaluationRow:
     """One attack on a network.
 
     Attributes:
         attack: its canonical text, or "none".
         evaluation: the outcomes.
-        file: where they are kept, None for a weights file outside a run directory.
-        seconds: what it took; None where the outcomes were stored before.
+        file: where they are stored; None for a weights file outside a run directory.
+        seconds: the wall-clock seconds that the evaluation took; None if its outcomes were stored before.
+        facts: what is known besides the outcomes.
     """
 
     attack: str
     evaluation: Evaluation
     file: Path | None
     seconds: float | None
+    facts: EvaluationFacts = field(default_factory=EvaluationFacts)
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """What an ensemble did not try, because the network has too few classes for it."""
-        return () if self.attack == "none" else left_out(parse(self.attack), self.evaluation.probabilities.shape[1])
+        """The stages that an ensemble skipped because the network has too few classes."""
+        return tuple(self.facts.left_out or ())
 
 
-class _Partial:
-    """The state of an evaluation under way, in a file beside the one that will hold its outcomes."""
+class _PartialOutcomes:
+    """The progress of an evaluation in files beside its outcomes: a journal of batches, and a resume state."""
 
-    def __init__(self, outcomes: Path | None) -> None:
-        self.file = None if outcomes is None else outcomes.with_suffix(".partial.npz")
+    def __init__(self, outcomes: Path) -> None:
+        self.journal = Journal(outcomes.with_suffix(".partial"))
+        self.resume_file = outcomes.with_suffix(".resume")
 
-    def load(self) -> dict[str, NDArray[Any]] | None:
-        """What was saved last."""
-        return read_arrays(self.file) if self.file is not None and self.file.exists() else None
+    def load(self) -> tuple[list[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]:
+        return self.journal.read(), read_arrays(self.resume_file) if self.resume_file.exists() else {}
 
-    def save(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Atomically, in the place of what was there."""
-        if self.file is not None:
-            write_arrays(self.file, arrays)
+    def append(self, outcomes: dict[str, NDArray[Any]]) -> None:
+        self.journal.append(outcomes)
+        self.resume_file.unlink(missing_ok=True)
+
+    def save_resume_state(self, arrays: dict[str, NDArray[Any]]) -> None:
+        write_arrays(self.resume_file, arrays)
 
     def remove(self) -> None:
-        """The outcomes are there."""
-        if self.file is not None:
-            self.file.unlink(missing_ok=True)
+        self.journal.remove()
+        self.resume_file.unlink(missing_ok=True)
+
+
+class _NotStored:
+    """No progress is kept for a weights file outside a run directory."""
+
+    def load(self) -> tuple[list[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]:
+        return [], {}
+
+    def append(self, outcomes: dict[str, NDArray[Any]]) -> None:
+        pass
+
+    def save_resume_state(self, arrays: dict[str, NDArray[Any]]) -> None:
+        pass
 
 
 def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
-    """Each attack's text, those without eps once for each radius.
+    """Parse the attacks; one whose text has no eps is repeated for each radius.
 
     Example:
         >>> [str(attack) for attack in expand(["fgsm", "pgd:eps=0.1"], ["2/255", "8/255"])]
@@ -78,24 +92,27 @@ def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
     texts, used = [], False
     for text in attacks:
         _, _, fields = text.partition(":")
-        given = any(field.partition("=")[0].strip() == "eps" for field in fields.split(","))
+        given = any(part.partition("=")[0].strip() == "eps" for part in fields.split(","))
         if given or not radii:
             texts.append(text)
         else:
             used = True
             texts += [f"{text}{',' if fields else ':'}eps={radius}" for radius in radii]
     if attacks and radii and not used:
-        raise InputError(f"eps {', '.join(radii)} is for attacks that name none; all given name their own")
+        raise InputError(f"eps {', '.join(radii)} is for attacks without eps, but each given attack has its own")
     return list(dict.fromkeys(parse(text) for text in texts))
 
 
 def evaluation_data(path: Path, name: str | None, root: Path | None, split: str = "test") -> Dataset:
-    """The data that a network was trained for, or another with as many channels and classes."""
-    file = weights_path(path)
-    _, metadata = read_tensors(file)
+    """Load the data that a network was trained for, or another data set with as many channels and classes."""
+    return _evaluation_data(WeightsFile.read(path), name, root, split)
+
+
+def _evaluation_data(weights: WeightsFile, name: str | None, root: Path | None, split: str) -> Dataset:
+    metadata = weights.metadata
     if not metadata.keys() >= {"data", "in_channels", "num_classes"}:
         raise RunError(
-            f"{file} holds no trained network; name a run directory, its model.safetensors or best.safetensors"
+            f"{weights.path} holds no trained network; name a run directory, its model.safetensors or best.safetensors"
         )
     found = datasets.load(name or metadata["data"], split, root)
     if (found.in_channels, found.num_classes) != (metadata["in_channels"], metadata["num_classes"]):
@@ -115,54 +132,96 @@ def _run_of(weights: Path) -> RunDirectory | None:
 
 
 def evaluate_stored(
-    path: Path,
+    path: Path | WeightsFile,
     data: Dataset,
     attacks: Sequence[Attack | None],
     *,
     limit: int | None = None,
     chunk: int = 256,
+    fuse: bool = True,
+    keep_probabilities: bool = True,
     progress: ProgressCallback | None = None,
-) -> Iterator[StoredEvaluation]:
-    """Attack a network, yielding each attack's outcomes when they are there and stored; None is no attack."""
-    file = weights_path(path)
-    run = _run_of(file)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
-    texts = ["none" if attack is None else str(attack) for attack in attacks]
-    for text in texts:
-        if text != "none":
-            parse(text)  # a loss that is a Python function has no text, and so no outcomes can be kept under it
-    if run is not None:
-        run.check_writable()
-    common: dict[str, object] = {
-        "data": data.name,
-        "split": data.split,
-        "limit": limit,
-        "chunk": chunk,
-        "weights": digest,
-    }
-    if not data.verified:
-        common["contents"] = data.digest()
-    revisions = [0 if attack is None else attacking.revision(attack) for attack in attacks]
-    specs = [
-        EvaluationSpec.model_validate({**common, "attack": text, "revision": number})
-        for text, number in zip(texts, revisions, strict=True)
-    ]
-    files = [run.outcomes_file(spec) if run else None for spec in specs]
-    missing = [attack for attack, kept in zip(attacks, files, strict=True) if kept is None or not kept.exists()]
-    stores = [_Partial(kept) for kept in files if kept is None or not kept.exists()]
-    fresh = evaluate_each(load(file), data, missing, limit=limit, chunk=chunk, progress=progress, stores=stores)
-    begun = time.monotonic()
-    with contextlib.ExitStack() as held:
-        for kept in dict.fromkeys(files):
-            if run is not None and kept is not None and not kept.exists():
-                held.enter_context(run.writing(kept))
-        for text, attack, kept in zip(texts, attacks, files, strict=True):
-            if attack not in missing and kept is not None:
-                yield StoredEvaluation(text, Evaluation.from_arrays(read_arrays(kept)), kept, None)
+) -> Iterator[EvaluationRow]:
+    """Evaluate a network under each attack (None is no attack), store the outcomes, and yield them when they are done.
+
+    Stored outcomes are read instead of computed. The clean outcomes of the same examples are stored once beside them.
+    """
+    weights = path if isinstance(path, WeightsFile) else WeightsFile.read(path)
+    run = _run_of(weights.path)
+    specs = [_spec(weights, data, attack, limit, chunk) for attack in attacks]
+    if run is None:
+        evaluator = Evaluator(weights.build(), data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
+        for attack, spec in zip(attacks, specs, strict=True):
+            evaluation, facts = _timed(evaluator, attack, _NotStored(), data)
+            yield EvaluationRow(spec.attack, evaluation, None, facts.seconds, facts)
+        return
+    run.check_writable()
+    clean_spec = _spec(weights, data, None, limit, chunk)
+    missing = [
+        attack for attack, spec in zip(attacks, specs, strict=True) if run.find_evaluation(spec) is None
+    ]  # fmt: skip
+    evaluator = Evaluator(weights.build(), data, missing, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
+    with contextlib.ExitStack() as locks:
+        for attack in dict.fromkeys(missing):
+            file = run.outcomes_file(_spec(weights, data, attack, limit, chunk))
+            locks.enter_context(run.writing(file))
+        for attack, spec in zip(attacks, specs, strict=True):
+            found = run.find_evaluation(spec)
+            if found is not None:
+                yield EvaluationRow(spec.attack, found.evaluation, found.file, None, _facts_of(found))
                 continue
-            evaluation = next(fresh)
-            if kept is not None:
-                write_arrays(kept, evaluation.arrays())
-                _Partial(kept).remove()
-            yield StoredEvaluation(text, evaluation, kept, time.monotonic() - begun)
-            begun = time.monotonic()
+            file = run.outcomes_file(spec)
+            clean_file = run.outcomes_file(clean_spec)
+            if attack is not None and run.find_evaluation(clean_spec) is None:
+                evaluation, facts = _timed(evaluator, None, _NotStored(), data)
+                write_outcomes(clean_file, clean_spec, evaluation, None, facts)
+            partial = _PartialOutcomes(file)
+            evaluation, facts = _timed(evaluator, attack, partial, data)
+            stored = write_outcomes(
+                file, spec, evaluation, None if attack is None else clean_file, facts,
+                keep_probabilities=keep_probabilities,
+            )  # fmt: skip
+            partial.remove()
+            yield EvaluationRow(spec.attack, stored.evaluation, stored.file, facts.seconds, facts)
+
+
+def _spec(weights: WeightsFile, data: Dataset, attack: Attack | None, limit: int | None, chunk: int) -> EvaluationSpec:
+    text = "none" if attack is None else str(attack)
+    if attack is not None:
+        parse(text)  # an attack with a Python function as its loss has no text under which outcomes can be stored
+    return EvaluationSpec(
+        data=data.name,
+        split="train" if data.split == "train" else "test",
+        limit=limit,
+        attack=text,
+        chunk=chunk,
+        weights=weights.sha256[:16],
+        contents=None if data.verified else data.digest(),
+        revision=0 if attack is None else revision(attack),
+    )
+
+
+def _timed(
+    evaluator: Evaluator, attack: Attack | None, store: _PartialOutcomes | _NotStored, data: Dataset
+) -> tuple[Evaluation, EvaluationFacts]:
+    wall, cpu = time.monotonic(), time.process_time()
+    evaluation = evaluator.run(attack, store)
+    fused = evaluator.uses_fused(attack)
+    facts = EvaluationFacts(
+        classes=data.classes,
+        seconds=round(time.monotonic() - wall, 3),
+        cpu_seconds=round(time.process_time() - cpu, 3),
+        environment=environment(),
+        fused=fused,
+        fused_logit_difference=evaluator.fused.logit_difference if fused and evaluator.fused is not None else None,
+        left_out=() if attack is None else left_out(attack, evaluation.num_classes),
+    )
+    return evaluation, facts
+
+
+def _facts_of(stored: StoredEvaluation) -> EvaluationFacts:
+    record = stored.record
+    return EvaluationFacts(
+        classes=record.classes, seconds=record.seconds, cpu_seconds=record.cpu_seconds, environment=record.environment,
+        fused=record.fused, fused_logit_difference=record.fused_logit_difference, left_out=record.left_out,
+    )  # fmt: skip

@@ -2,6 +2,13 @@
 
 from ctrobust.store.arrays import read_arrays, write_arrays
 from ctrobust.store.atomic import write_atomic
-from ctrobust.store.run_directory import RunDirectory
+from ctrobust.store.journal import Journal
+from ctrobust.store.outcome_files import EvaluationFacts, StoredEvaluation, write_outcomes
+from ctrobust.store.records import EvaluationRecord, OutcomeSummary, RunRecord
+from ctrobust.store.run_directory import RunDirectory, directory_name
+from ctrobust.store.store import Store
 
-__all__ = ["RunDirectory", "read_arrays", "write_arrays", "write_atomic"]
+__all__ = [
+    "EvaluationFacts", "EvaluationRecord", "Journal", "OutcomeSummary", "RunDirectory", "RunRecord", "Store",
+    "StoredEvaluation", "directory_name", "read_arrays", "write_arrays", "write_atomic", "write_outcomes",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whenever the process dies."""
+"""Atomic writes: a file is there completely or not at all, whenever the process dies."""
 
 import contextlib
 import glob
@@ -10,7 +10,7 @@ from ctrobust.errors import RunError
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write beside the target, flush to the disk, and rename over it; what was there stays when anything fails."""
+    """Write a temporary file beside the target, flush it to disk and rename it; on failure the old file stays."""
     temporary: str | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,17 +23,17 @@ def write_atomic(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except OSError as error:
-        left = "what was there before is intact" if os.path.exists(path) else "nothing was written"
+        left = "the file that was there is intact" if os.path.exists(path) else "nothing was written"
         raise RunError(f"cannot write {path}: {error.strerror or error}; {left}") from error
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)  # gone already when it was renamed
+                os.unlink(temporary)  # it no longer exists if it was renamed
 
 
 def remove_leftovers(folder: Path, of: str = "") -> None:
-    """Remove the temporary files of writes to `folder`, to names that begin with `of`, that a dead process left."""
-    for path in folder.glob(f".{glob.escape(of)}*.????????.tmp"):  # as mkstemp names them
+    """Remove temporary files that a dead process left in `folder`, for target names that begin with `of`."""
+    for path in folder.glob(f".{glob.escape(of)}*.????????.tmp"):  # the pattern of mkstemp
         path.unlink(missing_ok=True)
 
 
@@ -44,7 +44,7 @@ def _umask() -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last through a power cut, where folders can be opened."""
+    """Make a rename survive a power cut, on systems where folders can be opened."""
     if hasattr(os, "O_DIRECTORY"):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""The run directory: one training run with all that came of it."""
+"""The run directory: one training run with everything that came of it."""
 
 import contextlib
 import json
@@ -12,31 +12,41 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ctrobust.errors import RunError, SpecError
-from ctrobust.specs import EvaluationSpec, TrainSpec, canonical, from_canonical, spec_hash
+from ctrobust.specs import EvaluationSpec, TrainSpec, describe, read_description, spec_hash
 from ctrobust.store.atomic import remove_leftovers, write_atomic
+from ctrobust.store.outcome_files import StoredEvaluation
+
+
+def directory_name(spec: TrainSpec) -> str:
+    """The default name of a run's directory: its data, its network and the hash of its spec.
+
+    Example:
+        >>> directory_name(TrainSpec(data="folder:my pictures"))
+        'folder-my-pictures-mnistnet-b845a2509bf2c4be'
+    """
+    return f"{re.sub('[^A-Za-z0-9.]+', '-', spec.data)}-{spec.model.name}-{spec_hash(spec)}"
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Where each part of a run lies.
+    """The files of a run.
 
-    `spec.json`, `metrics.jsonl`, `checkpoint/last.safetensors`, `model.safetensors`, `record.json`, `outcomes/*.npz`;
-    with held-out images `checkpoint/best.safetensors`.
+    `spec.json`, `metrics.jsonl`, `checkpoint/last.safetensors`, `model.safetensors`, `record.json`, `outcomes/*.npz`
+    with a `.json` record beside each; with held-out images also `checkpoint/best.safetensors`.
     """
 
     path: Path
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(self.path))  # text will do
+        object.__setattr__(self, "path", Path(self.path))  # a string is accepted too
 
     @property
     def spec_file(self) -> Path:
-        """What the run is."""
         return self.path / "spec.json"
 
     @property
     def metrics_file(self) -> Path:
-        """One JSON object an epoch."""
+        """One JSON object per epoch."""
         return self.path / "metrics.jsonl"
 
     @property
@@ -59,14 +69,32 @@ class RunDirectory:
         """Results, times, environment."""
         return self.path / "record.json"
 
+    @property
+    def outcomes_folder(self) -> Path:
+        return self.path / "outcomes"
+
     def outcomes_file(self, spec: EvaluationSpec) -> Path:
-        """Per-example outcomes of one attack, named so that a reader knows it and a program finds it."""
+        """The outcomes of one attack; the name is readable and contains the hash of the spec."""
         readable = re.sub(r"[^a-z0-9.=-]+", "-", spec.attack.replace("/", "_").lower()).strip("-")
-        return self.path / "outcomes" / f"{readable[:80]}-{spec_hash(spec)}.npz"
+        return self.outcomes_folder / f"{readable[:80]}-{spec_hash(spec)}.npz"
+
+    def evaluations(self) -> list[StoredEvaluation]:
+        """All finished evaluations of this run, sorted by file name."""
+        return [StoredEvaluation.read(file) for file in sorted(self.outcomes_folder.glob("*.npz"))]
+
+    def find_evaluation(self, spec: EvaluationSpec) -> StoredEvaluation | None:
+        """The evaluation with this spec, if it is finished: the record is written after the arrays."""
+        file = self.outcomes_file(spec)
+        if not (file.exists() and file.with_suffix(".json").exists()):
+            return None
+        found = StoredEvaluation.read(file)
+        if found.record.spec != spec:
+            raise RunError(f"{file.with_suffix('.json')} describes another evaluation than its name; remove it")
+        return found
 
     def check_writable(self) -> None:
-        """Refuse a place for outcomes that cannot be written to, before hours of work are put there."""
-        folder = self.path / "outcomes"
+        """Raise before hours of work if outcomes cannot be written."""
+        folder = self.outcomes_folder
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -76,22 +104,25 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the run for this process; a second one is refused. The lock dies with its process."""
+        """Hold the run for this process; a second process is refused. The lock is released when its process dies."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.path / ".lock", blocking=False)
-            with lock:
-                for folder in (self.path, self.checkpoint_file.parent):
-                    remove_leftovers(folder)
-                yield
+            lock.acquire()
         except Timeout:
             raise RunError(f"{self.path} is in use by another process") from None
         except OSError as error:
             raise RunError(f"cannot use {self.path}: {error.strerror or error}") from error
+        try:
+            for folder in (self.path, self.checkpoint_file.parent):
+                remove_leftovers(folder)
+            yield
+        finally:
+            lock.release()
 
     @contextlib.contextmanager
     def writing(self, outcomes: Path) -> Iterator[None]:
-        """Hold one attack's outcomes for this process; a second one that makes the same is refused."""
+        """Hold the outcomes of one attack for this process; a second process that makes the same is refused."""
         lock = FileLock(outcomes.with_name(f".{outcomes.stem}.lock"), blocking=False)
         try:
             lock.acquire()
@@ -107,31 +138,27 @@ class RunDirectory:
             lock.release()
 
     def read_spec(self) -> TrainSpec:
-        """What this run is."""
         try:
-            return from_canonical(self.spec_file.read_text(encoding="utf-8"))
+            return read_description(self.spec_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise RunError(f"{self.path} is no run directory: it has no spec.json") from None
+            raise RunError(f"{self.path} is not a run directory: it has no spec.json") from None
         except OSError as error:
             raise RunError(f"cannot read {self.spec_file}: {error.strerror or error}") from None
         except (SpecError, UnicodeDecodeError) as error:
             raise RunError(f"{self.spec_file}: {error}") from None
 
     def write_spec(self, spec: TrainSpec) -> None:
-        """Say what this run is."""
-        write_atomic(self.spec_file, (canonical(spec) + "\n").encode())
+        write_atomic(self.spec_file, describe(spec).encode())
 
     def abandon(self) -> None:
-        """Forget what this run is, for another one to begin here."""
+        """Remove spec and metrics, so that another run can begin here."""
         self.metrics_file.unlink(missing_ok=True)
         self.spec_file.unlink(missing_ok=True)
 
     def write_record(self, record: dict[str, Any]) -> None:
-        """Keep the results."""
         write_atomic(self.record_file, (json.dumps(record, indent=2) + "\n").encode())
 
     def read_record(self) -> dict[str, Any]:
-        """The results of a finished run."""
         try:
             record: dict[str, Any] = json.loads(self.record_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -141,7 +168,7 @@ class RunDirectory:
         return record
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The metrics so far; a last line cut off by a kill is left out."""
+        """The metrics of the finished epochs; a last line cut off by a kill is left out."""
         if not self.metrics_file.exists():
             return []
         metrics = []
@@ -153,7 +180,7 @@ class RunDirectory:
         return metrics
 
     def keep_metrics(self, up_to_epoch: int) -> None:
-        """Forget the metrics of epochs after the checkpoint: they will be made again."""
+        """Drop the metrics of epochs after the checkpoint, which will be trained again."""
         kept = [line for line in self.read_metrics() if line["epoch"] <= up_to_epoch]
         write_atomic(self.metrics_file, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
@@ -163,6 +190,6 @@ class RunDirectory:
             with self.metrics_file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
                 file.flush()
-                os.fsync(file.fileno())  # the checkpoint that follows says that the line is there
+                os.fsync(file.fileno())  # the checkpoint written next assumes that the line is there
         except OSError as error:
             raise RunError(f"cannot write {self.metrics_file}: {error.strerror or error}") from error

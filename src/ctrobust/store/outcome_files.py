@@ -1,0 +1,146 @@
+"""Outcomes on disk: a compact .npz file and a .json record beside it.
+
+The clean outcomes of a network (labels, predictions and class probabilities in single precision) are one file, and each
+attack on the same examples is another that refers to it. Attacked class probabilities are kept in half precision.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ctrobust.errors import InputError, RunError
+from ctrobust.outcomes import Evaluation
+from ctrobust.specs import EvaluationSpec, spec_hash
+from ctrobust.store.arrays import read_arrays, write_arrays
+from ctrobust.store.records import EvaluationRecord, OutcomeSummary, read_record, write_record
+
+_CLEAN = ("labels", "clean_probabilities", "clean_prediction")
+_ATTACKED = ("prediction", "distance", "forwards", "backwards", "unconfirmed", "probabilities")
+_TYPES: dict[str, Any] = {
+    "labels": np.int64, "clean_probabilities": np.float32, "probabilities": np.float32, "clean_prediction": np.int64,
+    "prediction": np.int64, "distance": np.float32, "forwards": np.int64, "backwards": np.int64,
+    "unconfirmed": np.bool_,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EvaluationFacts:
+    """What is known of an evaluation besides its outcomes; None is unknown. `EvaluationRecord` explains the fields."""
+
+    classes: Sequence[str] | None = None
+    seconds: float | None = None
+    cpu_seconds: float | None = None
+    environment: dict[str, Any] | None = None
+    fused: bool | None = None
+    fused_logit_difference: float | None = None
+    left_out: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class StoredEvaluation:
+    """One evaluation on disk.
+
+    Attributes:
+        file: the .npz file.
+        record: what its .json file holds.
+    """
+
+    file: Path
+    record: EvaluationRecord
+
+    @classmethod
+    def read(cls, file: Path) -> "StoredEvaluation":
+        """Read the record beside an .npz file of outcomes; the arrays are read when `evaluation` is first used."""
+        return cls(file, read_record(file.with_suffix(".json"), EvaluationRecord))
+
+    @property
+    def attack(self) -> str:
+        """The canonical text of the attack, "none" for clean images."""
+        return self.record.spec.attack
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """The outcome of every example."""
+        arrays = read_arrays(self.file, self.record.arrays_sha256)
+        if self.record.clean is not None:
+            clean = StoredEvaluation.read(self.file.with_name(self.record.clean))
+            arrays |= read_arrays(clean.file, clean.record.arrays_sha256)
+        else:
+            arrays = _without_attack(arrays)
+        try:
+            found = Evaluation.from_arrays({name: array.astype(_TYPES[name]) for name, array in arrays.items()})
+        except (InputError, KeyError) as error:
+            raise RunError(f"{self.file} is damaged: {error}; remove it to have it made again") from None
+        if len(found) != self.record.summary.count:
+            raise RunError(
+                f"{self.file} holds {len(found)} examples and its record {self.record.summary.count}; "
+                "remove both to have them made again"
+            )
+        return found
+
+
+def write_outcomes(
+    file: Path,
+    spec: EvaluationSpec,
+    evaluation: Evaluation,
+    clean: Path | None,
+    facts: EvaluationFacts,
+    *,
+    keep_probabilities: bool = True,
+) -> StoredEvaluation:
+    """Write the outcomes of an attack, or with `clean` None those of clean images, and the record beside them."""
+    arrays = evaluation.arrays()
+    if clean is None:
+        kept, probabilities = {name: _smallest(arrays[name]) for name in _CLEAN}, "single"
+    else:
+        kept = {name: _smallest(arrays[name]) for name in _ATTACKED if name in arrays}
+        probabilities = "half" if keep_probabilities and "probabilities" in kept else "none"
+        if probabilities == "half":
+            kept["probabilities"] = kept["probabilities"].astype(np.float16)
+        else:
+            kept.pop("probabilities", None)
+    digest = write_arrays(file, kept)
+    record = EvaluationRecord(
+        hash=spec_hash(spec),
+        spec=spec,
+        arrays_sha256=digest,
+        clean=None if clean is None else clean.name,
+        probabilities=probabilities,  # type: ignore[arg-type]
+        classes=None if facts.classes is None else tuple(facts.classes),
+        summary=OutcomeSummary.model_validate(evaluation.summary()),
+        seconds=facts.seconds,
+        cpu_seconds=facts.cpu_seconds,
+        environment=facts.environment,
+        fused=facts.fused,
+        fused_logit_difference=facts.fused_logit_difference,
+        left_out=None if facts.left_out is None else tuple(facts.left_out),
+    )
+    write_record(file.with_suffix(".json"), record)
+    return StoredEvaluation(file, record)
+
+
+def _smallest(array: NDArray[Any]) -> NDArray[Any]:
+    """Integers in the smallest unsigned type that holds them; anything else as it is."""
+    if not np.issubdtype(array.dtype, np.integer):
+        return array
+    return array.astype(np.min_scalar_type(int(array.max())))
+
+
+def _without_attack(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The outcomes of clean images: attacked and clean are equal, nothing was spent and no image moved."""
+    count = len(arrays.get("labels", ()))
+    zeros = np.zeros(count, dtype=np.int64)
+    return {
+        **arrays,
+        "prediction": arrays["clean_prediction"],
+        "probabilities": arrays["clean_probabilities"],
+        "distance": zeros,
+        "forwards": zeros,
+        "backwards": zeros,
+        "unconfirmed": zeros,
+    }

@@ -1,0 +1,167 @@
+"""What is recorded of a finished run and of an evaluation: typed and versioned, as JSON."""
+
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ctrobust.errors import RunError
+from ctrobust.specs import EvaluationSpec
+from ctrobust.store.atomic import write_atomic
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ThresholdSummary(_Record):
+    """The fields of `ctrobust.outcomes.ThresholdStatistics`."""
+
+    threshold: float
+    wrong_below: int
+    wrong_total: int
+    sweep_thresholds: tuple[float, ...]
+    sweep_counts: tuple[int, ...]
+    confidence_levels: tuple[float, ...]
+    count_above: tuple[int, ...]
+    accuracy_above: tuple[float | None, ...]
+    largest_wrong_confidence: float | None
+
+
+class OutcomeSummary(_Record):
+    """The figures of one evaluation, as `ctrobust.outcomes.Evaluation.summary` computes them."""
+
+    count: int
+    accuracy: float
+    accuracy_interval: tuple[float, float]
+    robust_accuracy: float
+    interval: tuple[float, float]
+    attack_success_rate: float
+    success_on_correct: float | None
+    largest_distance: float
+    forwards: int
+    backwards: int
+    unconfirmed: int
+    threshold: ThresholdSummary
+
+
+class RunData(_Record):
+    """The data of a run. `verified` means that the files are the published ones."""
+
+    name: str
+    train: int
+    test: int
+    verified: bool
+    classes: tuple[str, ...]
+
+
+class ValidationRecord(_Record):
+    """The held-out images and the best epoch on them."""
+
+    count: int
+    best: dict[str, float] | None
+
+
+class CollapseRecord(_Record):
+    """One epoch of catastrophic overfitting.
+
+    Attributes:
+        epoch: from 1.
+        before: the accuracy under PGD-5 in the best epoch so far; None in the first epoch.
+        after: the accuracy under PGD-5 now.
+        one_step: the accuracy under the recipe's own step.
+        clean: the accuracy on clean images; None in records of older versions.
+    """
+
+    epoch: int
+    before: float | None
+    after: float
+    one_step: float
+    clean: float | None = None
+
+
+class RunRecord(_Record):
+    """The record of a finished training run.
+
+    Attributes:
+        spec: the hash of the run's spec.
+        weights_sha256: of model.safetensors, by which evaluations name the network.
+        results: of the last weights on the clean test images.
+        seconds_per_epoch: wall-clock seconds; a busy or stopped machine inflates them.
+        cpu_seconds_per_epoch: processor seconds of all threads; None where they were not recorded.
+        environment: of the last process of the run; earlier_environments are those before a change.
+        weight_average: what the weights are an average of, if they are.
+        collapses: the epochs of catastrophic overfitting; None for natural training.
+        returned_to_epoch: the epoch whose weights are kept, for a run that stopped at a collapse.
+        warnings: what a user should know about this run.
+    """
+
+    version: Literal[2] = 2
+    spec: str
+    weights_sha256: str
+    data: RunData
+    results: OutcomeSummary
+    steps: int
+    seconds_per_epoch: tuple[float, ...]
+    cpu_seconds_per_epoch: tuple[float | None, ...] | None = None
+    environment: dict[str, Any]
+    earlier_environments: tuple[dict[str, Any], ...] = ()
+    weight_average: str | None = None
+    validation: ValidationRecord | None = None
+    collapses: tuple[CollapseRecord, ...] | None = None
+    returned_to_epoch: int | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class EvaluationRecord(_Record):
+    """What is known of one file of outcomes; None is what older versions did not record.
+
+    Attributes:
+        hash: of `spec`; it is part of the file's name.
+        spec: the attack, the data and the weights.
+        arrays_sha256: of the .npz file beside this record.
+        clean: the name of the file with the clean outcomes of the same examples; None if this is that file.
+        probabilities: how the class probabilities of attacked images are stored.
+        classes: the names of the classes.
+        summary: the figures.
+        seconds, cpu_seconds: what the attack took, in wall-clock and processor time.
+        environment: versions, machine and commit.
+        fused: whether the attack used the fused copy of the model.
+        fused_logit_difference: the largest difference between the logits of the fused copy and the original model.
+        left_out: the stages that the attack skipped because the model has too few classes.
+    """
+
+    version: Literal[1] = 1
+    hash: str
+    spec: EvaluationSpec
+    arrays_sha256: str
+    clean: str | None
+    probabilities: Literal["single", "half", "none"]
+    classes: tuple[str, ...] | None
+    summary: OutcomeSummary
+    seconds: float | None
+    cpu_seconds: float | None
+    environment: dict[str, Any] | None
+    fused: bool | None
+    fused_logit_difference: float | None
+    left_out: tuple[str, ...] | None
+
+
+RecordType = TypeVar("RecordType", bound=_Record)
+
+
+def write_record(path: Path, record: BaseModel) -> None:
+    """Write a record as indented JSON, atomically."""
+    write_atomic(path, (record.model_dump_json(indent=2) + "\n").encode())
+
+
+def read_record(path: Path, kind: type[RecordType]) -> RecordType:
+    """Read and validate a record."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise RunError(f"{path} is damaged or of another version: {where}: {first['msg']}") from None
