@@ -106,7 +106,7 @@ def row(spec: TrainSpec, out: Path, root: Path | None, threads: int) -> list[flo
     run = TrainingState.begin(spec, data.load(spec.data, "train", root).take(spec.limit))
     run.wrapped.train()
     order = draws.permutation(len(run.train), draws.stream(spec.seed, "order", 0))
-    values = [float(run.batch(index)) / len(index) for index in data.epoch_batches(order, spec.batch_size)]
+    values = [float(run.train_batch(index)) / len(index) for index in data.epoch_batches(order, spec.batch_size)]
     out.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_suffix(".part")
     unfinished.write_text(json.dumps(values))

@@ -148,7 +148,7 @@ def our_step(run: TrainingState) -> Callable[[], None]:
     total = torch.zeros((), dtype=torch.float64)
 
     def step() -> None:
-        total.add_(run.batch(batches[run.progress.step % len(batches)]))
+        total.add_(run.train_batch(batches[run.progress.step % len(batches)]))
 
     return step
 

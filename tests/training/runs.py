@@ -1,4 +1,4 @@
-"""What tests of runs share."""
+"""Functions that the tests of training runs share."""
 
 import os
 import subprocess
@@ -13,18 +13,18 @@ STOPPING = (sys.executable, str(Path(__file__).with_name("stopping.py")))
 
 
 def after(batches: int) -> Callable[[], bool]:
-    """A stop that says so after as many batches."""
-    left = iter([False] * (batches - 1) + [True])
-    return lambda: next(left)
+    """A `CheckpointPolicy.stop` that requests the stop after a number of batches."""
+    answers = iter([False] * (batches - 1) + [True])
+    return lambda: next(answers)
 
 
 def metrics(run: RunDirectory) -> list[dict[str, Any]]:
-    """The metrics without the seconds, which no run repeats."""
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in run.read_metrics()]
+    """The metrics without the times, which differ between runs."""
+    return [{key: line[key] for key in line if "seconds" not in key} for line in run.read_metrics()]
 
 
 def until_stopped(process: subprocess.Popen[str]) -> None:
-    """Wait until STOPPING stands still; it must not end before."""
-    found = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-    assert found is not None
-    assert found.si_code == os.CLD_STOPPED, process.communicate()
+    """Wait until the STOPPING command is stopped; it must not end before."""
+    status = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+    assert status is not None
+    assert status.si_code == os.CLD_STOPPED, process.communicate()

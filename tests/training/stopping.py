@@ -1,7 +1,7 @@
-"""The command, which stands still inside one of its checkpoints, until a test has done there what it wants to do.
+"""The command line, which stops itself (SIGSTOP) while it writes a checkpoint, so that a test can act at that moment.
 
-The environment says inside which: CHECKPOINT=3, with two before it on the disk. With SECONDS it goes on from there, and
-is killed by a signal after so many.
+CHECKPOINT=3 in the environment stops it inside the third checkpoint, with two complete ones written before. With
+SECONDS it continues instead, and a signal kills it that many seconds later.
 """
 
 import os
@@ -12,21 +12,21 @@ from unittest import mock
 from ctrobust.__main__ import main
 
 replace = os.replace
-left = int(os.environ.get("CHECKPOINT", "0"))
+remaining = int(os.environ.get("CHECKPOINT", "0"))
 seconds = float(os.environ.get("SECONDS", "0"))
 
 
-def replacing(source: str, target: Path) -> None:
-    global left
+def stopping_replace(source: str, target: Path) -> None:
+    global remaining
     if Path(target).name == "last.safetensors":
-        left -= 1
-        if left == 0 and seconds:
+        remaining -= 1
+        if remaining == 0 and seconds:
             signal.setitimer(signal.ITIMER_REAL, seconds)
-        elif left == 0:
+        elif remaining == 0:
             os.kill(os.getpid(), signal.SIGSTOP)
     replace(source, target)
 
 
 if __name__ == "__main__":
-    with mock.patch("os.replace", replacing):
+    with mock.patch("os.replace", stopping_replace):
         main()

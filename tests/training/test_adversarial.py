@@ -1,4 +1,4 @@
-"""Adversarial recipes in the loop: steps, rates, resuming."""
+"""Adversarial recipes in the training loop: steps, learning rates, resuming."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from ctrobust.store import RunDirectory
 from ctrobust.training import CheckpointPolicy, TrainingInterrupted, TrainingState, train
 from tests.training.runs import STOPPING, after, metrics, until_stopped
 
-# 3 batches an epoch, the last a smaller one
+# 3 batches per epoch; the last is smaller
 FIELDS: dict[str, Any] = {"limit": 40, "batch_size": 16, "epochs": 2, "lr": 0.05, "model": {"width": 8}}
 
 
@@ -30,7 +30,7 @@ def spec_of(recipe: str, **more: Any) -> TrainSpec:
 @pytest.mark.parametrize(
     ("recipe", "model"), [("fast", "resnet18"), ("madry", "mnistnet"), ("free", "mnistnet"), ("trades", "mnistnet")]
 )
-def test_stopped_after_every_batch_it_resumes_to_the_same_bits(tmp_path: Path, recipe: str, model: str) -> None:
+def test_a_run_stopped_after_every_batch_resumes_to_the_same_bits(tmp_path: Path, recipe: str, model: str) -> None:
     network = {"name": model, "width": 8}
     spec = spec_of(recipe, model=network, augment="crop-flip", ema=0.9, validation=4, stop_on_collapse=True)
     whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
@@ -48,13 +48,13 @@ def test_stopped_after_every_batch_it_resumes_to_the_same_bits(tmp_path: Path, r
     assert metrics(parts) == metrics(whole)
 
 
-def test_replays_count_as_steps_and_the_rate_has_its_peak_in_the_middle_of_them(tmp_path: Path) -> None:
+def test_replays_count_as_steps_of_the_schedule(tmp_path: Path) -> None:
     spec, run, rates = spec_of("free"), RunDirectory(tmp_path / "run"), list[float]()
-    noting = register_optimizer_step_pre_hook(lambda descent, *_: rates.append(descent.param_groups[0]["lr"]))
+    hook = register_optimizer_step_pre_hook(lambda optimizer, *_: rates.append(optimizer.param_groups[0]["lr"]))
     try:
         record = train(spec, run)
     finally:
-        noting.remove()
+        hook.remove()
     assert record["steps"] == 2 * 3 * 8
     first, second = run.read_metrics()
     assert (first["step"], second["step"]) == (24, 48)
@@ -66,7 +66,9 @@ def test_replays_count_as_steps_and_the_rate_has_its_peak_in_the_middle_of_them(
 @pytest.mark.parametrize(
     ("schedule", "rates"), [("cyclic", [0.0, 0.05, 0.1, 0.15]), ("multistep", [2e-4] * 2 + [0.2] * 2)]
 )
-def test_without_gamma_a_run_is_the_baseline_to_the_bit(schedule: str, rates: list[float]) -> None:
+def test_without_gamma_a_run_is_bit_identical_to_plain_fast_adversarial_training(
+    schedule: str, rates: list[float]
+) -> None:
     spec = train_spec(
         {
             "data": "digits",
@@ -82,17 +84,17 @@ def test_without_gamma_a_run_is_the_baseline_to_the_bit(schedule: str, rates: li
         }
     )
     train_set = data.load("digits").take(32)
-    run, plain = TrainingState.begin(spec, train_set), TrainingState.begin(spec, train_set)
+    state, plain = TrainingState.begin(spec, train_set), TrainingState.begin(spec, train_set)
     model = plain.model.train()
-    run.wrapped.train()
-    descending = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4, fused=True)
+    state.wrapped.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=5e-4, fused=True)
     for step, rate in enumerate(rates):
         epoch, batch = divmod(step, 2)
-        run.progress.epoch = epoch
+        state.progress.epoch = epoch
         order = draws.permutation(32, draws.stream(3, "order", epoch))
-        assert torch.equal(run.order(), order)
+        assert torch.equal(state.order(), order)
         index = order[16 * batch :][:16]
-        run.batch(index)
+        state.train_batch(index)
 
         images = data.augment(train_set.images[index], index, draws.stream(3, "augment", step))
         x, y = data.to_float(images), train_set.labels[index]
@@ -103,18 +105,18 @@ def test_without_gamma_a_run_is_the_baseline_to_the_bit(schedule: str, rates: li
         assert start.grad is not None
         adv = start.detach() + 10 / 255 * torch.sign(start.grad)
         adv = torch.clamp(torch.max(torch.min(adv, x + eps), x - eps), 0, 1)
-        descending.param_groups[0]["lr"] = run.rate(step)
-        assert run.rate(step) == pytest.approx(rate)
-        descending.zero_grad()
+        optimizer.param_groups[0]["lr"] = state.rate(step)
+        assert state.rate(step) == pytest.approx(rate)
+        optimizer.zero_grad()
         cross_entropy(model(adv), y).backward()
-        descending.step()
-    for name, tensor in run.model.state_dict().items():
+        optimizer.step()
+    for name, tensor in state.model.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("bf16", torch.bfloat16), ("fp32", torch.float32)])
 @pytest.mark.parametrize(
-    ("recipe", "passes"),
+    ("recipe", "forwards"),
     [
         ({"name": "natural"}, 1),
         ({"name": "natural", "samples": 2}, 1),
@@ -124,21 +126,21 @@ def test_without_gamma_a_run_is_the_baseline_to_the_bit(schedule: str, rates: li
         ({"name": "trades", "steps": 3}, 6),
     ],
 )
-def test_the_network_computes_in_the_runs_precision_in_attack_and_descent_and_losses_in_float32(
-    precision: str, dtype: torch.dtype, recipe: dict[str, Any], passes: int
+def test_attack_and_descent_run_in_the_spec_precision_and_losses_in_float32(
+    precision: str, dtype: torch.dtype, recipe: dict[str, Any], forwards: int
 ) -> None:
     spec = train_spec({**FIELDS, "precision": precision, "recipe": recipe})
-    run, seen = TrainingState.begin(spec, data.load("digits").take(16)), list[torch.dtype]()
-    layers = [part for part in run.model.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
+    state, seen = TrainingState.begin(spec, data.load("digits").take(16)), list[torch.dtype]()
+    layers = [module for module in state.model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
     for layer in layers:
         layer.register_forward_hook(lambda _layer, _given, out: seen.append(out.dtype))
     index = torch.arange(16)
-    loss = next(run.recipe(run.wrapped, *run.images(index, 0), index))
-    assert seen == [dtype] * passes * len(layers)
+    loss = next(state.recipe(state.wrapped, *state.images(index, 0), index))
+    assert seen == [dtype] * forwards * len(layers)
     assert loss.dtype == torch.float32
 
 
-def test_a_command_killed_inside_an_epoch_resumes_to_the_same_bits(tmp_path: Path) -> None:
+def test_a_run_killed_inside_an_epoch_resumes_to_the_same_bits(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     options = [
         "train", "--recipe", "free", "--gamma", "2", "--eps", "0.1", "--limit", "40", "--batch-size", "16", "--epochs",
@@ -153,7 +155,7 @@ def test_a_command_killed_inside_an_epoch_resumes_to_the_same_bits(tmp_path: Pat
     assert read_tensors(run.checkpoint_file)[1]["progress"]["step"] == 16
     assert not run.record_file.exists()
     train(spec_of("free"), run, resume=True)
-    undisturbed = RunDirectory(tmp_path / "undisturbed")
-    train(spec_of("free"), undisturbed)
-    assert run.model_file.read_bytes() == undisturbed.model_file.read_bytes()
-    assert metrics(run) == metrics(undisturbed)
+    uninterrupted = RunDirectory(tmp_path / "uninterrupted")
+    train(spec_of("free"), uninterrupted)
+    assert run.model_file.read_bytes() == uninterrupted.model_file.read_bytes()
+    assert metrics(run) == metrics(uninterrupted)

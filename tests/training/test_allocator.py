@@ -1,4 +1,4 @@
-"""Freed memory is kept."""
+"""Freed memory stays in the process."""
 
 import platform
 import subprocess
@@ -18,7 +18,7 @@ if sys.argv[2] == "kept":
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 size, faults = 20 << 20, []
-for _ in range(10):  # steps of a network with four activations
+for _ in range(10):  # training steps of a network with four activations
     blocks = [libc.malloc(size) for _ in range(4)]
     for block in blocks:
         ctypes.memset(block, 1, size)
@@ -29,8 +29,8 @@ print(faults[-1] - faults[0])  # the first step's pages are new either way; huge
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
-def test_freed_blocks_are_not_paid_for_again_in_page_faults() -> None:
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is a function of glibc")
+def test_reused_blocks_cause_few_page_faults() -> None:
     file = sys.modules[keep_freed_memory.__module__].__file__
     faults = {}
     for mode in ("plain", "kept"):
@@ -39,6 +39,6 @@ def test_freed_blocks_are_not_paid_for_again_in_page_faults() -> None:
     assert faults["kept"] < faults["plain"] / 4
 
 
-def test_elsewhere_it_says_that_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_systems_do_not_support_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert keep_freed_memory() is False

@@ -1,4 +1,4 @@
-"""The state of a run between two batches."""
+"""Checkpoints: the state of a run between two batches."""
 
 from pathlib import Path
 from typing import Any
@@ -21,20 +21,21 @@ def begin(spec: TrainSpec = SPEC) -> TrainingState:
     return TrainingState.begin(spec, data.load("digits", "train").take(spec.limit))
 
 
-def advance(run: TrainingState, first: int, last: int) -> TrainingState:
-    run.model.train()
+def advance(state: TrainingState, first: int, last: int) -> TrainingState:
+    state.model.train()
     for batch in range(first, last):
-        run.batch(BATCHES[batch])
-    return run
+        state.train_batch(BATCHES[batch])
+    return state
 
 
-def save(run: TrainingState, path: Path, name: str | None = None) -> Path:
-    checkpoint.save_checkpoint(path, name or spec_hash(run.spec), run.progress, run.model, run.optimizer, run.recipe)
+def save(state: TrainingState, path: Path, name: str | None = None) -> Path:
+    name = name or spec_hash(state.spec)
+    checkpoint.save_checkpoint(path, name, state.progress, state.model, state.optimizer, state.recipe)
     return path
 
 
-def restore(path: Path, run: TrainingState) -> checkpoint.TrainingProgress:
-    return checkpoint.load_checkpoint(path, spec_hash(run.spec), run.model, run.optimizer, run.recipe)
+def restore(path: Path, state: TrainingState) -> checkpoint.TrainingProgress:
+    return checkpoint.load_checkpoint(path, spec_hash(state.spec), state.model, state.optimizer, state.recipe)
 
 
 def same_weights(one: TrainingState, two: TrainingState) -> bool:
@@ -43,34 +44,48 @@ def same_weights(one: TrainingState, two: TrainingState) -> bool:
 
 
 @pytest.mark.parametrize("momentum", [0.9, 0.0])
-def test_a_restored_run_goes_on_to_the_same_bits(tmp_path: Path, momentum: float) -> None:
+def test_a_restored_run_continues_to_the_same_bits(tmp_path: Path, momentum: float) -> None:
     spec = train_spec({**FIELDS, "momentum": momentum})
-    run = advance(begin(spec), 0, 2)
-    path = save(run, tmp_path / "last.safetensors")
-    again = begin(spec)
-    assert not same_weights(again, run)
-    again.progress = restore(path, again)
-    assert again.progress == run.progress
-    assert same_weights(again, run)
-    assert same_weights(advance(again, 2, 4), advance(run, 2, 4))
+    state = advance(begin(spec), 0, 2)
+    path = save(state, tmp_path / "last.safetensors")
+    restored = begin(spec)
+    assert not same_weights(restored, state)
+    restored.progress = restore(path, restored)
+    assert restored.progress == state.progress
+    assert same_weights(restored, state)
+    assert same_weights(advance(restored, 2, 4), advance(state, 2, 4))
 
 
-def test_the_momentum_is_part_of_the_state(tmp_path: Path) -> None:
-    run = advance(begin(), 0, 2)
-    path = save(run, tmp_path / "last.safetensors")
-    tensors, note = read_tensors(path)
-    kept = {name: value for name, value in tensors.items() if not name.startswith("optimizer.")}
-    assert len(tensors) - len(kept) == len(list(run.model.parameters()))
-    write_tensors(path, kept, note)
-    again = begin()
-    again.progress = restore(path, again)
-    assert not same_weights(advance(again, 2, 4), advance(run, 2, 4))
+def test_a_checkpoint_holds_the_momentum(tmp_path: Path) -> None:
+    state = advance(begin(), 0, 2)
+    path = save(state, tmp_path / "last.safetensors")
+    tensors, metadata = read_tensors(path)
+    without = {name: value for name, value in tensors.items() if not name.startswith("optimizer.")}
+    assert len(tensors) - len(without) == len(list(state.model.parameters()))
+    write_tensors(path, without, metadata)
+    restored = begin()
+    restored.progress = restore(path, restored)
+    assert not same_weights(advance(restored, 2, 4), advance(state, 2, 4))
 
 
 def test_progress_is_restored_to_the_bit(tmp_path: Path) -> None:
-    run = begin()
-    run.progress = checkpoint.TrainingProgress(epoch=1, batch=3, step=7, loss_sum=0.1 + 0.2, seconds=[1.25, 1 / 3])
-    assert restore(save(run, tmp_path / "c"), begin()) == run.progress
+    state = begin()
+    state.progress = checkpoint.TrainingProgress(
+        epoch=1, batch=3, step=7, loss_sum=0.1 + 0.2, seconds=[1.25, 1 / 3], cpu_seconds=[None, 1 / 7]
+    )
+    assert restore(save(state, tmp_path / "c"), begin()) == state.progress
+
+
+def test_a_checkpoint_of_an_earlier_version_has_unknown_cpu_seconds(tmp_path: Path) -> None:
+    state = begin()
+    state.progress = checkpoint.TrainingProgress(epoch=2, step=8, seconds=[1.25, 1.5, 0.25])
+    path = save(state, tmp_path / "c")
+    tensors, metadata = read_tensors(path)
+    del metadata["progress"]["cpu_seconds"]
+    write_tensors(path, tensors, metadata)
+    restored = restore(path, begin())
+    assert restored.cpu_seconds == [None, None, None]
+    assert (restored.epoch, restored.seconds) == (2, [1.25, 1.5, 0.25])
 
 
 def test_a_checkpoint_of_another_spec_is_refused(tmp_path: Path) -> None:
@@ -91,26 +106,26 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda tensors, _note: tensors.pop("model.head.0.weight"),
-        lambda tensors, _note: tensors.update({"model.other": torch.zeros(1)}),
-        lambda tensors, _note: tensors.update({"optimizer.99.momentum_buffer": torch.zeros(1)}),
-        lambda tensors, _note: tensors.update({"optimizer.x.momentum_buffer": torch.zeros(1)}),
-        lambda tensors, _note: tensors.update({"optimizer.0.momentum_buffer": torch.zeros(2, 2)}),
-        lambda _tensors, note: note.pop("progress"),
-        lambda _tensors, note: note["progress"].update({"colour": 1}),
+        lambda tensors, _metadata: tensors.pop("model.head.0.weight"),
+        lambda tensors, _metadata: tensors.update({"model.other": torch.zeros(1)}),
+        lambda tensors, _metadata: tensors.update({"optimizer.99.momentum_buffer": torch.zeros(1)}),
+        lambda tensors, _metadata: tensors.update({"optimizer.x.momentum_buffer": torch.zeros(1)}),
+        lambda tensors, _metadata: tensors.update({"optimizer.0.momentum_buffer": torch.zeros(2, 2)}),
+        lambda _tensors, metadata: metadata.pop("progress"),
+        lambda _tensors, metadata: metadata["progress"].update({"colour": 1}),
     ],
 )
 def test_a_checkpoint_with_other_contents_is_refused(tmp_path: Path, change: Any) -> None:
     path = save(advance(begin(), 0, 1), tmp_path / "c")
-    tensors, note = read_tensors(path)
-    change(tensors, note)
-    write_tensors(path, tensors, note)
+    tensors, metadata = read_tensors(path)
+    change(tensors, metadata)
+    write_tensors(path, tensors, metadata)
     with pytest.raises(RunError, match="c is not a checkpoint of this run"):
         restore(path, begin())
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-def test_a_checkpoint_cut_off_is_refused(tmp_path: Path, share: float) -> None:
+def test_a_truncated_checkpoint_is_refused(tmp_path: Path, share: float) -> None:
     path = save(begin(), tmp_path / "c")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])

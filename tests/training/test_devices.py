@@ -1,4 +1,4 @@
-"""Many processes give what one gives, and survive the death of one."""
+"""Several processes give the results of one, and a run survives the death of one of them."""
 
 import json
 import os
@@ -25,40 +25,40 @@ from tests.training.runs import STOPPING, metrics, until_stopped
 
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
 FIELDS = ["--limit", "100", "--epochs", "2", "--batch-size", "16", "--width", "8", "--lr", "0.05"]
-MANY = ["--devices", "2", "--strategy", "ddp"]
-PATIENCE = 480.0  # seconds that processes may take to start and train, where others keep the machine busy
-pytestmark = pytest.mark.timeout(3 * PATIENCE)
+TWO_PROCESSES = ["--devices", "2", "--strategy", "ddp"]
+TIMEOUT = 480.0  # seconds that processes may take to start and train on a busy machine
+pytestmark = pytest.mark.timeout(3 * TIMEOUT)
 
 
-def started(out: Path, *options: str, command: Sequence[str] = (COMMAND,), **environment: str) -> subprocess.Popen[str]:
+def start(out: Path, *options: str, command: Sequence[str] = (COMMAND,), **environment: str) -> subprocess.Popen[str]:
     command = [*command, "train", *FIELDS, *options, "--accelerator", "cpu", "--threads", "1", "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def trained(out: Path, *options: str) -> RunDirectory:
-    with started(out, *options) as process:
-        said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, said
+def run_command(out: Path, *options: str) -> RunDirectory:
+    with start(out, *options) as process:
+        output = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 0, output
     return RunDirectory(out)
 
 
-def script(tmp_path: Path, text: str, *arguments: str) -> str:
-    """What a script says that starts itself again for the second process."""
+def run_script(tmp_path: Path, text: str, *arguments: str) -> str:
+    """Run a script, which starts itself again for the second process, and return what it prints."""
     file = tmp_path / "script.py"
     file.write_text(text)
     done = subprocess.run(
         [sys.executable, str(file), *arguments],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-# batches of 15, which two processes share as 8 and 7, and a smaller last one
+# batches of 15, which two processes share as 8 and 7; the last batch is smaller
 SMALL: dict[str, Any] = {"limit": 41, "batch_size": 15, "epochs": 2, "lr": 0.05, "model": {"width": 8}}
 ATTACKED = {"gamma": 2.0, "eps": 0.1}
 RUNS: dict[str, dict[str, Any]] = {
@@ -71,7 +71,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "free": {**SMALL, "recipe": {"name": "free", **ATTACKED}},
     "trades": {**SMALL, "recipe": {"name": "trades", **ATTACKED}},
 }
-TOGETHER = """
+TRAIN_ALL = """
 import json, sys
 from pathlib import Path
 from ctrobust.specs import train_spec
@@ -86,24 +86,27 @@ for name, fields in json.loads(sys.argv[2]).items():
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All RUNS of two processes, which are started once: that takes longer than all their steps."""
+    """All RUNS by two processes, which are started once, because that takes longer than the training steps."""
     path = tmp_path_factory.mktemp("pairs")
-    script(path, TOGETHER, str(path), json.dumps(RUNS))
+    run_script(path, TRAIN_ALL, str(path), json.dumps(RUNS))
     return path
 
 
 @pytest.mark.parametrize("name", list(RUNS))
 def test_two_processes_give_the_losses_and_the_state_of_one(pairs: Path, tmp_path: Path, name: str) -> None:
     one, two = RunDirectory(tmp_path / "one"), RunDirectory(pairs / name)
-    train(train_spec(RUNS[name]), one, devices=Devices(accelerator="cpu"))  # of mnistnet, which has no BatchNorm
+    train(train_spec(RUNS[name]), one, devices=Devices(accelerator="cpu"))  # mnistnet has no BatchNorm
     for expected, found in zip(one.read_metrics(), two.read_metrics(), strict=True):
         assert found["loss"] == pytest.approx(expected["loss"], rel=1e-5)
     expected_state, found_state = read_tensors(one.checkpoint_file)[0], read_tensors(two.checkpoint_file)[0]
     assert ("recipe.delta" in expected_state) == (name == "free")
     assert expected_state.keys() == found_state.keys()
-    # TRADES' first steps follow gradients so small that their signs are rounding's in a few pixels
+    # the first gradients of TRADES are so small that rounding decides the signs of a few pixels
     rtol, atol = (1e-3, 1e-4) if name == "trades" else (1e-4, 1e-5)
-    for key in expected_state.keys() - {"recipe.sums", "recipe.counts"}:  # online label smoothing's, of each process
+    for key in expected_state.keys() - {
+        "recipe.sums",
+        "recipe.counts",
+    }:  # online label smoothing has them for each process
         tensor = expected_state[key]
         torch.testing.assert_close(found_state[key], tensor, rtol=rtol, atol=atol, msg=key)
     assert two.read_spec().world_size == 2
@@ -119,21 +122,21 @@ fields = {"batch_size": 16, "world_size": 2, "model": {"name": "resnet18", "widt
 spec = train_spec({**fields, "recipe": {"name": "trades", "steps": 2}})
 fabric = Devices(accelerator="cpu").fabric(spec)
 fabric.launch()
-run = TrainingState.begin(spec, data.load("digits").take(16), fabric)
-run.wrapped.train()
-(name,) = [name for name in run.model.state_dict() if "stem" in name and name.endswith("running_mean")]
-mean = run.model.get_buffer(name)
+state = TrainingState.begin(spec, data.load("digits").take(16), fabric)
+state.wrapped.train()
+(name,) = [name for name in state.model.state_dict() if "stem" in name and name.endswith("running_mean")]
+mean = state.model.get_buffer(name)
 mean += 1000 * fabric.global_rank
-run.batch(torch.arange(16))
-means = run.processes.gather(mean)
+state.train_batch(torch.arange(16))
+means = state.processes.gather(mean)
 if fabric.is_global_zero:
     print(len(means), means.abs().max().item())
 """
 
 
-def test_every_batch_begins_with_the_statistics_of_the_first_process(tmp_path: Path) -> None:
-    # an attack in eval mode uses them, and those of the first process are the ones saved
-    count, largest = script(tmp_path, STATISTICS).split()
+def test_all_processes_start_a_batch_with_the_batchnorm_statistics_of_rank_0(tmp_path: Path) -> None:
+    # an attack in eval mode uses them, and a checkpoint saves those of rank 0
+    count, largest = run_script(tmp_path, STATISTICS).split()
     assert count == "16"
     assert float(largest) < 10
 
@@ -143,8 +146,8 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in text.split()]
 
 
-# fabric's observer kills the first process when it finds another dead: here it looks a thousand times a second
-HASTY = """
+# fabric's observer kills the first process when it finds a dead child: here it checks a thousand times a second
+FAST_OBSERVER = """
 import runpy
 from lightning_fabric.strategies.launchers.subprocess_script import _ChildProcessObserver
 _ChildProcessObserver.__init__.__defaults__ = (0.001,)
@@ -153,36 +156,39 @@ runpy.run_path({stopping!r}, run_name="__main__")
 
 
 def test_a_run_resumes_after_the_death_of_one_of_its_processes(tmp_path: Path) -> None:
-    options = ["--method", "mdl", "--eta", "70", *MANY, "--checkpoint-seconds", "0"]
-    expected = trained(tmp_path / "undisturbed", *options)
-    run, hasty = RunDirectory(tmp_path / "killed"), tmp_path / "hasty.py"
-    hasty.write_text(HASTY.format(stopping=STOPPING[1]))
-    with started(run.path, *options, command=(sys.executable, str(hasty)), CHECKPOINT="3") as process:
+    options = ["--method", "mdl", "--eta", "70", *TWO_PROCESSES, "--checkpoint-seconds", "0"]
+    expected = run_command(tmp_path / "uninterrupted", *options)
+    run, script = RunDirectory(tmp_path / "killed"), tmp_path / "script.py"
+    script.write_text(FAST_OBSERVER.format(stopping=STOPPING[1]))
+    with start(run.path, *options, command=(sys.executable, str(script)), CHECKPOINT="3") as process:
         until_stopped(process)
         (other,) = children(process.pid)
         os.kill(other, signal.SIGKILL)
         process.send_signal(signal.SIGCONT)
-        _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 5, said
-    assert "another process of this run is gone; go on with --resume" in said
+        _, stderr = process.communicate(timeout=TIMEOUT)
+    assert process.returncode == 5, stderr
+    assert "another process of this run died; continue with --resume" in stderr
     assert not run.record_file.exists()
-    trained(run.path, *options, "--resume")
+    run_command(run.path, *options, "--resume")
     assert run.model_file.read_bytes() == expected.model_file.read_bytes()
     for found, line in zip(metrics(run), metrics(expected), strict=True):
-        assert found == {**line, "loss": pytest.approx(line["loss"], rel=1e-9)}  # summed in another order
+        assert found == {
+            **line,
+            "loss": pytest.approx(line["loss"], rel=1e-9),
+        }  # the losses are summed in another order
 
 
-def test_what_is_refused_is_said_once(tmp_path: Path, pairs: Path) -> None:
+def test_an_error_is_printed_once(tmp_path: Path, pairs: Path) -> None:
     run = Path(shutil.copytree(pairs / "dropout", tmp_path / "run"))
-    options = ["--limit", "41", "--batch-size", "15", *MANY]
-    with started(run, *options) as process:
-        out, said = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, out) == (5, "")
-    assert said == f"error: {run} holds this run already: add --resume to go on with it, or choose another --out\n"
+    options = ["--limit", "41", "--batch-size", "15", *TWO_PROCESSES]
+    with start(run, *options) as process:
+        stdout, stderr = process.communicate(timeout=TIMEOUT)
+    assert (process.returncode, stdout) == (5, "")
+    assert stderr == f"error: {run} holds this run already: add --resume to continue it, or choose another --out\n"
 
 
-class Failing:
-    """Two processes, in one of which something fails."""
+class FailingFabric:
+    """A fabric of two processes, in one of which something fails."""
 
     world_size = 2
 
@@ -193,11 +199,11 @@ class Failing:
         raise RuntimeError(self.message)
 
 
-def test_only_a_lost_connection_is_the_death_of_another_process() -> None:
-    with pytest.raises(RunError, match="another process of this run is gone; go on with --resume"):
-        launch(Failing("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"), print)  # type: ignore[arg-type]
+def test_only_a_lost_connection_is_reported_as_the_death_of_another_process() -> None:
+    with pytest.raises(RunError, match="another process of this run died; continue with --resume"):
+        launch(FailingFabric("[gloo/transport/tcp/pair.cc:553] Connection closed by peer"), print)  # type: ignore[arg-type]
     with pytest.raises(RuntimeError, match="can't allocate memory"):
-        launch(Failing("DefaultCPUAllocator: can't allocate memory"), print)  # type: ignore[arg-type]
+        launch(FailingFabric("DefaultCPUAllocator: can't allocate memory"), print)  # type: ignore[arg-type]
 
 
 def test_a_last_batch_that_cannot_be_shared_is_refused() -> None:
@@ -206,12 +212,12 @@ def test_a_last_batch_that_cannot_be_shared_is_refused() -> None:
         TrainingState.begin(spec, data.load("digits").take(33), Fabric(accelerator="cpu", devices=1))
 
 
-def test_processes_that_do_not_divide_among_nodes_are_refused() -> None:
+def test_a_world_size_that_the_nodes_do_not_divide_is_refused() -> None:
     with pytest.raises(InputError, match="3 processes cannot be spread evenly over 2 nodes"):
         Devices(accelerator="cpu", nodes=2).fabric(train_spec({"world_size": 3}))
 
 
-def test_alone_nothing_is_exchanged() -> None:
+def test_a_single_process_exchanges_nothing() -> None:
     processes, values = FabricProcesses(Fabric(accelerator="cpu", devices=1)), torch.arange(3)
     assert processes.gather(values) is values
     assert processes.sum(values) is values

@@ -1,4 +1,4 @@
-"""On what a number was made."""
+"""The environment in which a number was computed."""
 
 import json
 import os
@@ -13,10 +13,10 @@ import torch
 
 from ctrobust import __version__
 from ctrobust.training import environment
-from ctrobust.training.environment import _commit, joined
+from ctrobust.training.environment import _commit, append_environment
 
 
-def test_versions_and_machine_are_told_as_json() -> None:
+def test_versions_and_machine_are_json() -> None:
     found = environment()
     assert json.loads(json.dumps(found)) == found
     assert found["ctrobust"] == __version__
@@ -26,17 +26,17 @@ def test_versions_and_machine_are_told_as_json() -> None:
     assert found["cpus"] >= 1
 
 
-def test_the_commit_is_that_of_the_checkout() -> None:
+def test_the_commit_is_the_one_of_the_checkout() -> None:
     checkout = (Path(__file__).parents[2] / ".git").exists()
     commit = environment()["commit"]
     assert (commit is not None and re.fullmatch(r"[0-9a-f]{12,}\+?", commit) is not None) == checkout
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_at_a_tag_it_is_the_commit_too_and_changed_files_are_marked(
+def test_a_tagged_commit_is_its_hash_and_changed_files_are_marked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in os.environ if name.startswith("GIT_")]:  # a hook's, which name another repository
+    for name in [name for name in os.environ if name.startswith("GIT_")]:  # set in a git hook, for another repository
         monkeypatch.delenv(name)
 
     def git(*arguments: str) -> str:
@@ -64,17 +64,17 @@ def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None
     assert environment()["commit"] is None
 
 
-def test_a_run_keeps_every_environment_it_was_made_in_and_is_warned_of_what_rounds_otherwise(
+def test_a_run_keeps_all_its_environments_and_warns_of_changes_that_affect_rounding(
     recwarn: pytest.WarningsRecorder,
 ) -> None:
-    here = environment()
-    assert joined([], here) == [here]
-    assert joined([here], dict(here)) == [here]
-    later = {**here, "commit": "another"}
-    assert joined([here], later) == [here, later]
+    current = environment()
+    assert append_environment([], current) == [current]
+    assert append_environment([current], dict(current)) == [current]
+    later = {**current, "commit": "another"}
+    assert append_environment([current], later) == [current, later]
     assert not recwarn.list
     other = {**later, "threads": -1, "cpu_capability": "other"}
     with pytest.warns(
-        UserWarning, match=rf"began with threads {here['threads']}, now -1, cpu_capability .*, now other: "
+        UserWarning, match=rf"started with threads {current['threads']}, now -1, cpu_capability .*, now other: "
     ):
-        assert joined([here, later], other) == [here, later, other]
+        assert append_environment([current, later], other) == [current, later, other]

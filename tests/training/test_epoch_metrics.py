@@ -1,4 +1,4 @@
-"""After each epoch: the collapse watch, the held-out images, and what follows from them."""
+"""Evaluation after each epoch: collapse detection, the validation set, and the best epoch."""
 
 import shutil
 from pathlib import Path
@@ -22,8 +22,8 @@ from ctrobust.training.epoch_metrics import measure, update_best
 from ctrobust.training.validation_split import hold_out
 from tests.training.runs import metrics
 
-# Fast-AT with a step to the corners of a large ball: it learns to resist that step and no other. How soon depends on
-# how a CPU rounds; nine seeds took 6 to 21 epochs.
+# Fast-AT with a step to the corners of a large ball: the network becomes robust to that step alone. After how many
+# epochs depends on how a CPU rounds; nine seeds took 6 to 21 epochs.
 COLLAPSING: dict[str, Any] = {
     "limit": 1000, "batch_size": 32, "epochs": 60, "lr": 0.05, "stop_on_collapse": True, "model": {"width": 16},
     "schedule": {"name": "multistep", "milestones": [], "warmup": False},
@@ -32,8 +32,8 @@ COLLAPSING: dict[str, Any] = {
 FIELDS: dict[str, Any] = {"limit": 60, "batch_size": 16, "epochs": 3, "lr": 0.05, "model": {"width": 8}}
 
 
-class Copier:
-    """Keeps the checkpoint as it was when an epoch's metrics came: that of the epoch before."""
+class CheckpointCopier:
+    """A callback that copies the checkpoint of the epoch before."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run, self.lines = run, list[dict[str, Any]]()
@@ -50,40 +50,40 @@ class Copier:
 @pytest.fixture(scope="module")
 def collapsed(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     run = RunDirectory(tmp_path_factory.mktemp("collapsed") / "run")
-    callback = Copier(run)
+    callback = CheckpointCopier(run)
     train(train_spec(COLLAPSING), run, callback=callback)
     assert callback.lines == run.read_metrics()
     return run
 
 
-def test_a_run_that_collapses_says_so_and_ends(collapsed: RunDirectory) -> None:
+def test_a_run_that_collapses_records_it_and_stops(collapsed: RunDirectory) -> None:
     lines, record = collapsed.read_metrics(), collapsed.read_record()
     assert [line["collapsed"] for line in lines] == [False] * (len(lines) - 1) + [True]
     assert len(lines) < 60
-    (fall,) = record["collapses"]
-    assert fall == {
+    (collapse,) = record["collapses"]
+    assert collapse == {
         "epoch": len(lines),
         "before": max(line["watched_accuracy"] for line in lines[:-1]),
         "after": lines[-1]["watched_accuracy"],
         "one_step": lines[-1]["watched_one_step_accuracy"],
     }
-    assert fall["after"] < 0.6 * fall["one_step"]
+    assert collapse["after"] < 0.6 * collapse["one_step"]
     assert record["returned_to_epoch"] == len(lines) - 1
-    assert lines[-1]["loss"] < lines[-2]["loss"]  # it did not diverge: it overfits the attack it knows
+    assert lines[-1]["loss"] < lines[-2]["loss"]  # it did not diverge: it overfits to its own attack
 
 
-def test_it_returns_to_the_weights_of_the_epoch_before(collapsed: RunDirectory) -> None:
+def test_a_collapse_restores_the_weights_of_the_epoch_before(collapsed: RunDirectory) -> None:
     before, model = read_tensors(collapsed.path / "before")[0], read_tensors(collapsed.model_file)[0]
     assert all(torch.equal(before[f"model.{name}"], tensor) for name, tensor in model.items())
     last = read_tensors(collapsed.checkpoint_file)[0]
     assert all(torch.equal(last[f"model.{name}"], tensor) for name, tensor in model.items())
-    begun = TrainingState.begin(train_spec(COLLAPSING), data.load("digits").take(1000))
-    begun.progress.epoch = collapsed.read_record()["returned_to_epoch"] - 1
-    found = evaluate(load(collapsed.path), begun.first_images(), PGD(eps=0.2, steps=5, step_size=0.05))
-    assert found.robust_accuracy == collapsed.read_metrics()[-2]["watched_accuracy"]
+    state = TrainingState.begin(train_spec(COLLAPSING), data.load("digits").take(1000))
+    state.progress.epoch = collapsed.read_record()["returned_to_epoch"] - 1
+    outcome = evaluate(load(collapsed.path), state.first_images(), PGD(eps=0.2, steps=5, step_size=0.05))
+    assert outcome.robust_accuracy == collapsed.read_metrics()[-2]["watched_accuracy"]
 
 
-def test_killed_after_the_collapse_it_still_ends_there(collapsed: RunDirectory, tmp_path: Path) -> None:
+def test_a_run_killed_after_a_collapse_still_ends_there(collapsed: RunDirectory, tmp_path: Path) -> None:
     run = RunDirectory(Path(shutil.copytree(collapsed.path, tmp_path / "run")))
     run.record_file.unlink()
     run.model_file.unlink()
@@ -93,7 +93,7 @@ def test_killed_after_the_collapse_it_still_ends_there(collapsed: RunDirectory, 
     assert run.read_metrics() == collapsed.read_metrics()
 
 
-def test_killed_before_it_the_collapse_comes_again(collapsed: RunDirectory, tmp_path: Path) -> None:
+def test_a_run_killed_before_a_collapse_collapses_again(collapsed: RunDirectory, tmp_path: Path) -> None:
     run = RunDirectory(Path(shutil.copytree(collapsed.path, tmp_path / "run")))
     run.record_file.unlink()
     run.model_file.unlink()
@@ -103,26 +103,26 @@ def test_killed_before_it_the_collapse_comes_again(collapsed: RunDirectory, tmp_
     assert run.read_record()["collapses"] == collapsed.read_record()["collapses"]
 
 
-def test_without_the_wish_to_stop_it_goes_on_from_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    falls = iter([False, True, False])
-    monkeypatch.setattr("ctrobust.training.epoch_metrics.collapsed", lambda *_, **__: next(falls))
+def test_without_stop_on_collapse_training_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([False, True, False])
+    monkeypatch.setattr("ctrobust.training.epoch_metrics.collapsed", lambda *_, **__: next(answers))
     run = RunDirectory(tmp_path / "run")
     record = train(train_spec({**FIELDS, "recipe": {"name": "fast"}}), run)
     assert [line["collapsed"] for line in run.read_metrics()] == [False, True, False]
-    assert [fall["epoch"] for fall in record["collapses"]] == [2]
+    assert [collapse["epoch"] for collapse in record["collapses"]] == [2]
     assert "returned_to_epoch" not in record
     assert record["steps"] == 12
 
 
-def test_without_a_good_epoch_before_it_there_is_nothing_to_return_to_and_the_average_returns_too(
+def test_a_collapse_without_a_good_epoch_before_does_not_stop_and_the_average_is_restored_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    falls = iter([True, True, False, True])
-    monkeypatch.setattr("ctrobust.training.epoch_metrics.collapsed", lambda *_, **__: next(falls))
+    answers = iter([True, True, False, True])
+    monkeypatch.setattr("ctrobust.training.epoch_metrics.collapsed", lambda *_, **__: next(answers))
     run = RunDirectory(tmp_path / "run")
     spec = train_spec({**FIELDS, "epochs": 5, "ema": 0.5, "stop_on_collapse": True, "recipe": {"name": "fast"}})
-    record = train(spec, run, callback=Copier(run))
-    assert [fall["epoch"] for fall in record["collapses"]] == [1, 2, 4]
+    record = train(spec, run, callback=CheckpointCopier(run))
+    assert [collapse["epoch"] for collapse in record["collapses"]] == [1, 2, 4]
     assert record["collapses"][0]["before"] is None
     assert record["returned_to_epoch"] == 3
     before, last = read_tensors(run.path / "before")[0], read_tensors(run.checkpoint_file)[0]
@@ -142,16 +142,16 @@ def test_collapse_is_detected_on_the_first_256_images_of_the_epoch_as_they_were_
         {**FIELDS, "limit": 300, "batch_size": 150, "epochs": 2, "augment": "crop-flip", "recipe": recipe}
     )
     seen: list[torch.Tensor] = []
-    run, begun = RunDirectory(tmp_path / "run"), TrainingState.begin(spec, data.load("digits").take(300))
+    run, state = RunDirectory(tmp_path / "run"), TrainingState.begin(spec, data.load("digits").take(300))
     images = TrainingState.images
     with pytest.MonkeyPatch.context() as patch:
 
-        def noting(self: TrainingState, index: torch.Tensor, step: int) -> Any:
-            found = images(self, index, step)
-            seen.append(found[0])
-            return found
+        def recording(self: TrainingState, index: torch.Tensor, step: int) -> Any:
+            x, y = images(self, index, step)
+            seen.append(x)
+            return x, y
 
-        patch.setattr(TrainingState, "images", noting)
+        patch.setattr(TrainingState, "images", recording)
         train(spec, run)
     first, second, watched = seen[0], seen[1], seen[2]
     assert watched.shape == (256, 1, 28, 28)
@@ -159,8 +159,8 @@ def test_collapse_is_detected_on_the_first_256_images_of_the_epoch_as_they_were_
     assert not torch.equal(second[:106], watched[150:])  # augmented as the first batch was
     assert torch.equal(seen[3], seen[5][:150])
     model = load(run.path)
-    begun.progress.epoch = 1
-    x, y = begun.first_images()
+    state.progress.epoch = 1
+    x, y = state.first_images()
     assert torch.equal(x, seen[5])
     expected = evaluate(model, (x, y), PGD(eps=8 / 255, steps=5, step_size=2 / 255)).robust_accuracy
     assert run.read_metrics()[-1]["watched_accuracy"] == expected
@@ -182,56 +182,58 @@ def test_natural_training_has_no_radius_for_collapse_detection() -> None:
     assert TrainingState.begin(train_spec(FIELDS), data.load("digits").take(60)).eps is None
 
 
-class Numbered:
-    """A run whose epochs are told from outside, with weights that say which epoch they are of."""
+class SimulatedRun:
+    """A run whose metrics are given, with weights equal to the number of the epoch."""
 
     def __init__(self, path: Path, **fields: Any) -> None:
         self.run = RunDirectory(path / "run")
         self.state = TrainingState.begin(train_spec({**FIELDS, **fields}), data.load("digits").take(60))
 
-    def epoch(self, **found: Any) -> None:
+    def epoch(self, **metrics: Any) -> None:
         progress = self.state.progress
         next(self.state.model.parameters()).data.fill_(progress.epoch + 1)
-        update_best(self.state, self.run, found)
+        update_best(self.state, self.run, metrics)
         progress.epoch += 1
 
     def watched(self, one_step: float, accuracy: float) -> None:
-        fallen = collapsed_since(self.state.progress.watched, clean=0.9, own_step=one_step, pgd=accuracy, chance=0.1)
-        self.epoch(watched_one_step_accuracy=one_step, watched_accuracy=accuracy, collapsed=fallen)
+        has_collapsed = collapsed_since(
+            self.state.progress.watched, clean=0.9, own_step=one_step, pgd=accuracy, chance=0.1
+        )
+        self.epoch(watched_one_step_accuracy=one_step, watched_accuracy=accuracy, collapsed=has_collapsed)
 
     def number(self, model: torch.nn.Module) -> float:
         return next(model.parameters()).flatten()[0].item()
 
 
-def test_the_best_is_the_most_robust_and_of_equals_the_first(tmp_path: Path) -> None:
-    told = Numbered(tmp_path, validation=20, recipe={"name": "fast"})
+def test_the_best_epoch_is_the_first_of_the_most_robust_ones(tmp_path: Path) -> None:
+    simulated = SimulatedRun(tmp_path, validation=20, recipe={"name": "fast"})
     for accuracy, robust in ((0.9, 0.3), (0.5, 0.4), (0.8, 0.4), (0.7, 0.2)):
-        told.epoch(validation_accuracy=accuracy, validation_robust_accuracy=robust)
-    assert told.number(load(told.run.best_file)) == 2
-    assert told.state.progress.best == {"epoch": 2, "validation_accuracy": 0.5, "validation_robust_accuracy": 0.4}
+        simulated.epoch(validation_accuracy=accuracy, validation_robust_accuracy=robust)
+    assert simulated.number(load(simulated.run.best_file)) == 2
+    assert simulated.state.progress.best == {"epoch": 2, "validation_accuracy": 0.5, "validation_robust_accuracy": 0.4}
 
 
-def test_a_network_that_stays_down_is_not_good_again(tmp_path: Path) -> None:
-    told = Numbered(tmp_path, recipe={"name": "fast"})
+def test_a_network_that_stays_collapsed_is_recorded_each_epoch(tmp_path: Path) -> None:
+    simulated = SimulatedRun(tmp_path, recipe={"name": "fast"})
     for one_step, accuracy in ((0.4, 0.35), (0.5, 0.02), (0.12, 0.0), (0.3, 0.25), (0.7, 0.0)):
-        told.watched(one_step, accuracy)
-    assert [(fall["epoch"], fall["before"]) for fall in told.state.progress.collapses] == [
+        simulated.watched(one_step, accuracy)
+    assert [(collapse["epoch"], collapse["before"]) for collapse in simulated.state.progress.collapses] == [
         (2, 0.35),
         (3, 0.35),
         (5, 0.25),
     ]
-    assert told.state.progress.returned_to is None
+    assert simulated.state.progress.returned_to is None
 
 
-def test_it_returns_to_the_last_good_epoch_only_if_there_was_one(tmp_path: Path) -> None:
-    told = Numbered(tmp_path, recipe={"name": "fast"}, stop_on_collapse=True)
+def test_the_last_good_epoch_is_restored_only_if_there_was_one(tmp_path: Path) -> None:
+    simulated = SimulatedRun(tmp_path, recipe={"name": "fast"}, stop_on_collapse=True)
     for one_step, accuracy in ((0.5, 0.1), (0.5, 0.2), (0.3, 0.25), (0.7, 0.0)):
-        assert told.state.progress.returned_to is None
-        told.watched(one_step, accuracy)
-    assert told.state.progress.returned_to == told.number(told.state.model) == 3
+        assert simulated.state.progress.returned_to is None
+        simulated.watched(one_step, accuracy)
+    assert simulated.state.progress.returned_to == simulated.number(simulated.state.model) == 3
 
 
-def test_killed_while_it_measures_it_begins_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_killed_during_the_evaluation_repeats_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = train_spec({**FIELDS, "validation": 20, "recipe": {"name": "fast"}})
     run, expected = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "expected")
     train(spec, expected)
@@ -248,41 +250,41 @@ def test_killed_while_it_measures_it_begins_there_again(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
-def test_a_stop_asked_for_while_it_measures_is_heard_at_once(
+def test_a_stop_requested_during_the_evaluation_takes_effect_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epoch: int
 ) -> None:
     spec = train_spec({**FIELDS, "recipe": {"name": "fast"}})
-    run, expected, asked = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "expected"), list[int]()
+    run, expected, evaluated = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "expected"), list[int]()
     train(spec, expected)
 
-    def measuring(state: TrainingState) -> dict[str, Any]:
-        asked.append(state.progress.epoch + 1)
+    def recording(state: TrainingState) -> dict[str, Any]:
+        evaluated.append(state.progress.epoch + 1)
         return measure(state)
 
     with monkeypatch.context() as patch:
-        patch.setattr("ctrobust.training.loop.measure", measuring)
+        patch.setattr("ctrobust.training.loop.measure", recording)
         with pytest.raises(TrainingInterrupted, match=f"stopped at step {4 * epoch}; "):
-            train(spec, run, checkpointing=CheckpointPolicy(stop=lambda: epoch in asked))
+            train(spec, run, checkpointing=CheckpointPolicy(stop=lambda: epoch in evaluated))
     assert not run.record_file.exists()
     train(spec, run, resume=True)
     assert run.model_file.read_bytes() == expected.model_file.read_bytes()
 
 
-def test_the_trained_network_is_watched_and_not_its_average(tmp_path: Path) -> None:
+def test_collapse_is_detected_on_the_trained_network_and_not_on_its_average(tmp_path: Path) -> None:
     spec = train_spec({**FIELDS, "limit": 300, "epochs": 4, "ema": 0.9, "recipe": {"name": "fast", "eps": 0.02}})
-    run, begun = RunDirectory(tmp_path / "run"), TrainingState.begin(spec, data.load("digits").take(300))
+    run, state = RunDirectory(tmp_path / "run"), TrainingState.begin(spec, data.load("digits").take(300))
     train(spec, run)
-    begun.progress.epoch = 3
+    state.progress.epoch = 3
     attack = PGD(eps=0.02, steps=5, step_size=0.005)
-    average = evaluate(load(run.path), begun.first_images(), attack).robust_accuracy
+    average = evaluate(load(run.path), state.first_images(), attack).robust_accuracy
     trained = {name.removeprefix("model."): tensor for name, tensor in read_tensors(run.checkpoint_file)[0].items()}
-    begun.model.load_state_dict({name: trained[name] for name in begun.model.state_dict()})
-    found = evaluate(begun.model.eval(), begun.first_images(), attack).robust_accuracy
-    assert run.read_metrics()[-1]["watched_accuracy"] == found != average
+    state.model.load_state_dict({name: trained[name] for name in state.model.state_dict()})
+    expected = evaluate(state.model.eval(), state.first_images(), attack).robust_accuracy
+    assert run.read_metrics()[-1]["watched_accuracy"] == expected != average
 
 
 @pytest.mark.parametrize("ema", [0.0, 0.5])
-def test_held_out_images_are_attacked_each_epoch_and_the_best_weights_kept(tmp_path: Path, ema: float) -> None:
+def test_the_validation_set_is_attacked_each_epoch_and_the_best_weights_are_saved(tmp_path: Path, ema: float) -> None:
     spec = train_spec(
         {**FIELDS, "limit": 300, "validation": 100, "epochs": 4, "ema": ema, "recipe": {"name": "fast", "eps": 0.05}}
     )  # fmt: skip
@@ -295,16 +297,16 @@ def test_held_out_images_are_attacked_each_epoch_and_the_best_weights_kept(tmp_p
         "count": 100,
         "best": {key: best[key] for key in ("epoch", "validation_accuracy", "validation_robust_accuracy")},
     }
-    _, held = hold_out(data.load("digits").take(300), 100)
-    assert held is not None
+    _, validation = hold_out(data.load("digits").take(300), 100)
+    assert validation is not None
     attack = PGD(eps=0.05, steps=10, step_size=0.0125)
     for file, line in ((run.best_file, best), (run.model_file, lines[-1])):
-        found = evaluate(load(file), held, attack)
-        assert found.accuracy == line["validation_accuracy"]
-        assert found.robust_accuracy == line["validation_robust_accuracy"]
+        outcome = evaluate(load(file), validation, attack)
+        assert outcome.accuracy == line["validation_accuracy"]
+        assert outcome.robust_accuracy == line["validation_robust_accuracy"]
 
 
-def test_after_natural_training_the_best_is_chosen_by_accuracy(tmp_path: Path) -> None:
+def test_natural_training_chooses_the_best_epoch_by_accuracy(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     record = train(train_spec({**FIELDS, "validation": 20}), run)
     lines = run.read_metrics()
@@ -313,7 +315,7 @@ def test_after_natural_training_the_best_is_chosen_by_accuracy(tmp_path: Path) -
     assert "collapses" not in record
 
 
-def test_a_network_that_has_diverged_is_refused(tmp_path: Path) -> None:
+def test_a_diverged_network_is_refused(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     with pytest.raises(RunError, match="diverged"):
         train(train_spec({**FIELDS, "lr": 1e6, "validation": 20, "recipe": {"name": "fast"}}), run)

@@ -1,6 +1,6 @@
-"""Processes that torchrun or SLURM started: they train one run together, and one of them speaks.
+"""Processes started by torchrun or SLURM train one run together, and only rank 0 prints.
 
-Everything stays on the loopback interface.
+All connections use the loopback interface.
 """
 
 import os
@@ -22,13 +22,13 @@ OPTIONS = [
     "train", "--method", "mdl", "--eta", "70", "--limit", "100", "--epochs", "1", "--batch-size", "16", "--width", "8",
     "--accelerator", "cpu", "--threads", "1", "--devices", "2", "--strategy", "ddp",
 ]  # fmt: skip
-PATIENCE = 240.0
-pytestmark = pytest.mark.timeout(2 * PATIENCE)
+TIMEOUT = 240.0
+pytestmark = pytest.mark.timeout(2 * TIMEOUT)
 
 
 @pytest.fixture(scope="module")
 def loss(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """What one process ends with."""
+    """The loss of a run with one process."""
     run = RunDirectory(tmp_path_factory.mktemp("one") / "run")
     train(train_spec(FIELDS), run, devices=Devices(accelerator="cpu"))
     (line,) = run.read_metrics()
@@ -36,11 +36,11 @@ def loss(tmp_path_factory: pytest.TempPathFactory) -> float:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's, without what another launcher may have left in it."""
+    """The environment of this process without the variables of other launchers."""
     launchers = ("SLURM_", "TORCHELASTIC_", "MASTER_")
     names = {"RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE"}
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(launchers) and name not in names}
-    return {**kept, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **more}
+    own = {name: value for name, value in os.environ.items() if not name.startswith(launchers) and name not in names}
+    return {**own, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **more}
 
 
 def free_port() -> int:
@@ -48,31 +48,31 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def check(run: RunDirectory, out: str, err: str, loss: float) -> None:
-    """One run of two processes, told once."""
-    assert out.startswith(f"{run.path}: digits, 100 training images, 1 epoch in ")
-    assert out.count("test accuracy ") == 1
-    assert out.count("\n") == 2
-    assert err.count(f"train {run.path}: epoch 1, loss ") == 1
+def check(run: RunDirectory, stdout: str, stderr: str, loss: float) -> None:
+    """Two processes trained one run, and one of them printed."""
+    assert stdout.startswith(f"{run.path}: digits, 100 training images, 1 epoch in ")
+    assert stdout.count("test accuracy ") == 1
+    assert stdout.count("\n") == 2
+    assert stderr.count(f"train {run.path}: epoch 1, loss ") == 1
     (line,) = run.read_metrics()
     assert line["loss"] == pytest.approx(loss, rel=1e-5)
     assert (line["step"], run.read_spec().world_size) == (7, 2)
     assert run.read_record()["steps"] == 7
 
 
-def test_torchrun(tmp_path: Path, loss: float) -> None:
+def test_two_processes_started_by_torchrun(tmp_path: Path, loss: float) -> None:
     run = RunDirectory(tmp_path / "run")
     launcher = [*TORCHRUN, "--standalone", "--local-addr", "127.0.0.1", "--nproc-per-node", "2"]
     done = subprocess.run(
         [*launcher, COMMAND, *OPTIONS, "--out", str(run.path)],
-        env=environment(), capture_output=True, text=True, timeout=PATIENCE,
+        env=environment(), capture_output=True, text=True, timeout=TIMEOUT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     check(run, done.stdout, done.stderr, loss)
 
 
-def test_slurm(tmp_path: Path, loss: float) -> None:
-    """Two tasks of a node, as srun starts them."""
+def test_two_processes_started_by_slurm(tmp_path: Path, loss: float) -> None:
+    """Two tasks on one node, as srun starts them."""
     run = RunDirectory(tmp_path / "run")
     job = {
         "SLURM_JOB_ID": "123456", "SLURM_JOB_NAME": "train", "SLURM_NODELIST": "127.0.0.1", "SLURM_NNODES": "1",
@@ -87,13 +87,13 @@ def test_slurm(tmp_path: Path, loss: float) -> None:
         for task in range(2)
     ]  # fmt: skip
     try:
-        said = [task.communicate(timeout=PATIENCE) for task in tasks]
+        outputs = [task.communicate(timeout=TIMEOUT) for task in tasks]
     finally:
         for task in tasks:
             task.kill()
             task.wait()
-    assert [task.returncode for task in tasks] == [0, 0], said
-    check(run, *said[0], loss)
-    out, err = said[1]
-    assert out == ""
-    assert str(run.path) not in err
+    assert [task.returncode for task in tasks] == [0, 0], outputs
+    check(run, *outputs[0], loss)
+    stdout, stderr = outputs[1]
+    assert stdout == ""
+    assert str(run.path) not in stderr

@@ -22,14 +22,14 @@ from ctrobust.training import CheckpointPolicy, TrainingInterrupted, TrainingSta
 from ctrobust.training.checkpoint import load_checkpoint
 from tests.training.runs import after, metrics
 
-# 3 batches an epoch, the last a smaller one
+# 3 batches per epoch; the last is smaller
 FIELDS: dict[str, Any] = {"limit": 80, "batch_size": 32, "epochs": 2, "lr": 0.1, "model": {"width": 8}}
 SPEC = train_spec({**FIELDS, "method": "mdl"})
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
-    """An undisturbed run of SPEC."""
+    """A finished run of SPEC without interruption."""
     run = RunDirectory(tmp_path_factory.mktemp("finished") / "run")
     train(SPEC, run)
     return run
@@ -44,12 +44,12 @@ def run(tmp_path: Path) -> RunDirectory:
 def test_every_method_learns(run: RunDirectory, method: str) -> None:
     record = train(train_spec({"epochs": 8, "model": {"width": 32}, "method": method}), run)
     losses = [line["loss"] for line in run.read_metrics()]
-    # online label smoothing descends half of the loss in its first epoch
+    # the loss of online label smoothing is halved in the first epoch
     assert losses[-1] < losses[1] if method.startswith("online") else losses[-1] < losses[0] - 0.1
     assert record["results"]["accuracy"] >= 0.9
 
 
-def test_enough_epochs_make_a_classifier(run: RunDirectory) -> None:
+def test_a_short_run_reaches_a_small_loss_and_a_high_accuracy(run: RunDirectory) -> None:
     record = train(train_spec({"epochs": 6, "batch_size": 32, "lr": 0.05, "model": {"width": 32}}), run)
     losses = [line["loss"] for line in run.read_metrics()]
     assert losses[-1] < 0.6 < 2 < losses[0]
@@ -58,16 +58,16 @@ def test_enough_epochs_make_a_classifier(run: RunDirectory) -> None:
 
 def test_the_same_spec_gives_the_same_bits_and_another_seed_does_not(finished: RunDirectory, tmp_path: Path) -> None:
     expected = finished.model_file.read_bytes()
-    again, other = RunDirectory(tmp_path / "again"), RunDirectory(tmp_path / "other")
-    train(SPEC, again)
+    repeated, other = RunDirectory(tmp_path / "repeated"), RunDirectory(tmp_path / "other")
+    train(SPEC, repeated)
     train(SPEC.model_copy(update={"seed": 1}), other)
-    assert again.model_file.read_bytes() == expected
-    assert metrics(again) == metrics(finished)
+    assert repeated.model_file.read_bytes() == expected
+    assert metrics(repeated) == metrics(finished)
     assert other.model_file.read_bytes() != expected
 
 
 @pytest.mark.parametrize("stops", [(1,), (2,), (5,), (1, 1), (2, 2), (1, 1, 2, 1)])
-def test_stopped_and_resumed_it_ends_with_the_same_bits_and_metrics(
+def test_a_stopped_and_resumed_run_has_the_same_bits_and_metrics(
     finished: RunDirectory, run: RunDirectory, stops: tuple[int, ...]
 ) -> None:
     step = 0
@@ -89,7 +89,7 @@ def test_every_method_resumes_to_the_same_bits(tmp_path: Path, method: str) -> N
     spec = train_spec({**FIELDS, "method": method})
     whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
     train(spec, whole)
-    for _ in range(6):  # at each step, ends of epochs among them
+    for _ in range(6):  # after each step, also at the ends of epochs
         with pytest.raises(TrainingInterrupted):
             train(spec, parts, resume=True, checkpointing=CheckpointPolicy(stop=after(1)))
     train(spec, parts, resume=True)
@@ -97,13 +97,15 @@ def test_every_method_resumes_to_the_same_bits(tmp_path: Path, method: str) -> N
     assert [line["loss"] for line in parts.read_metrics()] == [line["loss"] for line in whole.read_metrics()]
 
 
-def test_how_often_it_is_saved_makes_no_difference(finished: RunDirectory, run: RunDirectory) -> None:
+def test_the_number_of_checkpoints_does_not_change_the_result(finished: RunDirectory, run: RunDirectory) -> None:
     train(SPEC, run, checkpointing=CheckpointPolicy(seconds=0.0))
     assert run.model_file.read_bytes() == finished.model_file.read_bytes()
     assert metrics(run) == metrics(finished)
 
 
-def test_a_run_killed_before_its_record_writes_it_when_resumed(finished: RunDirectory, run: RunDirectory) -> None:
+def test_a_run_killed_before_its_record_was_written_writes_it_when_resumed(
+    finished: RunDirectory, run: RunDirectory
+) -> None:
     train(SPEC, run)
     run.record_file.unlink()
     run.model_file.unlink()
@@ -113,7 +115,7 @@ def test_a_run_killed_before_its_record_writes_it_when_resumed(finished: RunDire
     assert metrics(run) == metrics(finished)
 
 
-def test_metrics_ahead_of_the_checkpoint_are_made_again(finished: RunDirectory, run: RunDirectory) -> None:
+def test_metrics_after_the_checkpoint_are_replaced(finished: RunDirectory, run: RunDirectory) -> None:
     with pytest.raises(TrainingInterrupted):
         train(SPEC, run, checkpointing=CheckpointPolicy(stop=after(2)))
     run.add_metrics({"epoch": 1, "loss": -1.0})
@@ -123,7 +125,7 @@ def test_metrics_ahead_of_the_checkpoint_are_made_again(finished: RunDirectory, 
     assert metrics(run) == metrics(finished)
 
 
-def test_a_finished_run_gives_its_record_and_changes_nothing(finished: RunDirectory) -> None:
+def test_resuming_a_finished_run_returns_its_record_and_changes_nothing(finished: RunDirectory) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.path.rglob("*.*") if path.name != ".lock"}
     record = train(SPEC, finished, resume=True)
     assert record == json.loads(finished.record_file.read_text())
@@ -131,14 +133,14 @@ def test_a_finished_run_gives_its_record_and_changes_nothing(finished: RunDirect
 
 
 def test_an_existing_run_is_not_overwritten(finished: RunDirectory) -> None:
-    with pytest.raises(RunError, match=r"holds this run already: add --resume to go on with it"):
+    with pytest.raises(RunError, match=r"holds this run already: add --resume to continue it"):
         train(SPEC, finished)
 
 
 @pytest.mark.parametrize("resume", [True, False])
 def test_another_run_is_refused(finished: RunDirectory, resume: bool) -> None:
     other = SPEC.model_copy(update={"seed": 1})
-    with pytest.raises(RunError, match="holds another run: there and as asked, seed 0 and 1"):
+    with pytest.raises(RunError, match="holds another run: stored and requested, seed 0 and 1"):
         train(other, finished, resume=resume)
 
 
@@ -166,20 +168,20 @@ def test_unknown_data_is_refused_before_anything_is_written(run: RunDirectory, t
     assert not run.path.exists()
 
 
-def test_a_loss_that_runs_away_ends_the_run_and_is_never_saved(run: RunDirectory) -> None:
+def test_a_diverged_loss_ends_the_run_and_is_never_saved(run: RunDirectory) -> None:
     spec = train_spec({**FIELDS, "lr": 1e6, "epochs": 5})
     for resume in (False, True):
         with pytest.raises(RunError, match=r"the loss is (nan|inf) at step \d+: training diverged; a smaller lr"):
             train(spec, run, resume=resume, checkpointing=CheckpointPolicy(seconds=0.0))
-        tensors, note = read_tensors(run.checkpoint_file)
+        tensors, metadata = read_tensors(run.checkpoint_file)
         assert all(tensor.isfinite().all() for tensor in tensors.values())
-        assert note["progress"]["loss_sum"] < float("inf")
-        assert 0 < note["progress"]["step"] < 15
+        assert metadata["progress"]["loss_sum"] < float("inf")
+        assert 0 < metadata["progress"]["step"] < 15
         assert not run.model_file.exists()
         assert "NaN" not in run.metrics_file.read_text()
 
 
-def test_torchs_generator_is_left_as_it_was_and_decides_nothing(finished: RunDirectory, run: RunDirectory) -> None:
+def test_torchs_global_generator_is_neither_changed_nor_used(finished: RunDirectory, run: RunDirectory) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(12345)
         before = torch.get_rng_state()
@@ -188,7 +190,7 @@ def test_torchs_generator_is_left_as_it_was_and_decides_nothing(finished: RunDir
     assert run.model_file.read_bytes() == finished.model_file.read_bytes()
 
 
-def test_the_record_says_what_and_on_what(finished: RunDirectory) -> None:
+def test_the_record_describes_results_data_times_and_environment(finished: RunDirectory) -> None:
     record = finished.read_record()
     assert record["spec"] == spec_hash(SPEC)
     assert record["data"] == {"name": "digits", "train": 80, "test": 355, "verified": True}
@@ -200,20 +202,20 @@ def test_the_record_says_what_and_on_what(finished: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize("changed", ["train", "test"])
-def test_data_other_than_the_published_in_either_split_are_recorded_as_unverified(
+def test_unpublished_data_in_either_split_are_recorded_as_unverified(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     published = data.load
 
-    def other(name: str, split: str, root: Path | None) -> data.Dataset:
+    def unverified(name: str, split: str, root: Path | None) -> data.Dataset:
         return dataclasses.replace(published(name, split, root), verified=split != changed)
 
-    monkeypatch.setattr(data, "load", other)
+    monkeypatch.setattr(data, "load", unverified)
     record = train(SPEC, run)
     assert record["data"] == {"name": "digits", "train": 80, "test": 355, "verified": False}
 
 
-def test_data_that_changed_under_a_run_are_refused_and_brought_back_go_on(run: RunDirectory, tmp_path: Path) -> None:
+def test_a_run_whose_data_changed_is_refused_until_they_are_restored(run: RunDirectory, tmp_path: Path) -> None:
     file, digits = tmp_path / "images.npz", data.load("digits", "train").take(90)
     images, labels = digits.images.numpy(), digits.labels.numpy()
     spec = train_spec({**FIELDS, "data": f"npz:{file}", "model": {"name": "mnistnet", "width": 8}})
@@ -222,74 +224,72 @@ def test_data_that_changed_under_a_run_are_refused_and_brought_back_go_on(run: R
         train(spec, run, checkpointing=CheckpointPolicy(stop=after(2)))
     saved = run.checkpoint_file.read_bytes()
     np.savez(file, images=images[::-1], labels=labels[::-1])
-    with pytest.raises(
-        RunError, match=r"images\.npz has other training images or labels than when .*: bring those back"
-    ):
+    with pytest.raises(RunError, match=r"images\.npz has other training images or labels than when .*: restore those"):
         train(spec, run, resume=True)
     assert run.checkpoint_file.read_bytes() == saved
     np.savez(file, images=images, labels=labels)
     assert train(spec, run, resume=True)["steps"] > 2
 
 
-def test_published_data_are_not_exchanged_for_others_under_a_run(
+def test_a_run_of_published_data_does_not_resume_with_others(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(TrainingInterrupted):
         train(SPEC, run, checkpointing=CheckpointPolicy(stop=after(2)))
     published = data.load
 
-    def other(*args: Any) -> data.Dataset:
+    def changed(*args: Any) -> data.Dataset:
         found = published(*args)
         return dataclasses.replace(found, labels=(found.labels + 1) % 10, verified=False)
 
-    monkeypatch.setattr(data, "load", other)
+    monkeypatch.setattr(data, "load", changed)
     with pytest.raises(
-        RunError, match=r"digits has other training images .*, then the published ones\): bring those back"
+        RunError, match=r"digits has other training images .*, before the published ones\): restore those"
     ):
         train(SPEC, run, resume=True)
 
 
-def test_without_its_weights_a_run_is_not_finished(finished: RunDirectory, run: RunDirectory) -> None:
+def test_a_run_without_its_weights_is_not_finished(finished: RunDirectory, run: RunDirectory) -> None:
     train(SPEC, run)
     run.model_file.unlink()
     train(SPEC, run, resume=True)
     assert run.model_file.read_bytes() == finished.model_file.read_bytes()
 
 
-def test_metrics_are_on_the_disk_before_the_checkpoint_that_counts_on_them(
+def test_metrics_are_on_the_disk_before_the_checkpoint_that_follows_them(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fsync, replace = os.fsync, os.replace
-    synced, counted = 0, list[int]()
+    synced, epochs = 0, list[int]()
 
-    def syncing(handle: int) -> None:
+    def recording_fsync(handle: int) -> None:
         nonlocal synced
         fsync(handle)
         if run.metrics_file.exists() and os.path.samestat(os.fstat(handle), run.metrics_file.stat()):
             synced = len(run.read_metrics())
 
-    def replacing(source: str, target: Path) -> None:
+    def checking_replace(source: str, target: Path) -> None:
         if target == run.checkpoint_file:
-            counted.append(read_tensors(Path(source))[1]["progress"]["epoch"])
-            assert synced == counted[-1]
+            epochs.append(read_tensors(Path(source))[1]["progress"]["epoch"])
+            assert synced == epochs[-1]
         replace(source, target)
 
-    monkeypatch.setattr(os, "fsync", syncing)
-    monkeypatch.setattr(os, "replace", replacing)
+    monkeypatch.setattr(os, "fsync", recording_fsync)
+    monkeypatch.setattr(os, "replace", checking_replace)
     train(SPEC, run)
-    assert counted == [1, 2]
+    assert epochs == [1, 2]
 
 
 def test_a_batch_too_small_for_batchnorm_is_refused(run: RunDirectory, tmp_path: Path) -> None:
-    file, chance = tmp_path / "small.npz", np.random.default_rng(0)
-    images, labels = chance.integers(0, 256, (33, 8, 8), np.uint8), np.arange(33) % 3
+    file, generator = tmp_path / "small.npz", np.random.default_rng(0)
+    images, labels = generator.integers(0, 256, (33, 8, 8), np.uint8), np.arange(33) % 3
     np.savez(file, images_train=images, labels_train=labels, images_test=images, labels_test=labels)
     spec = {"data": f"npz:{file}", "model": {"name": "resnet18", "width": 8}, "batch_size": 16, "epochs": 1}
     with pytest.raises(InputError, match="BatchNorm cannot normalize a batch of 1 images that shrink to one pixel"):
         train(train_spec(spec), run)
 
 
-def test_the_metrics_follow_the_schedule(finished: RunDirectory) -> None:
+def test_the_metrics_hold_the_learning_rates_of_the_schedule(finished: RunDirectory) -> None:
     lines = metrics(finished)
     assert [(line["epoch"], line["step"]) for line in lines] == [(1, 3), (2, 6)]
     assert [line["lr"] for line in lines] == pytest.approx([0.1 * 4 / 6, 0.1 * 2 / 6])  # of steps 2 and 5 of 6
@@ -315,7 +315,7 @@ def test_an_unfinished_run_cannot_be_loaded(run: RunDirectory) -> None:
 
 
 class Recorder:
-    """Keeps what it is told."""
+    """A callback that keeps its arguments."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, int, int]] = []
@@ -329,7 +329,7 @@ class Recorder:
         self.epochs.append(metrics)
 
 
-def test_the_watcher_is_told(run: RunDirectory) -> None:
+def test_the_callback_is_called_for_batches_and_epochs(run: RunDirectory) -> None:
     callback = Recorder()
     train(SPEC, run, callback=callback)
     assert callback.epochs == run.read_metrics()
@@ -337,23 +337,21 @@ def test_the_watcher_is_told(run: RunDirectory) -> None:
     assert callback.steps == sorted(callback.steps)
 
 
-def test_the_order_of_the_data_changes_every_epoch_and_visits_all(
-    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_epoch_visits_all_examples_in_another_order(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    batch = TrainingState.batch
+    train_batch = TrainingState.train_batch
 
-    def noting(self: TrainingState, index: torch.Tensor) -> torch.Tensor:
+    def recording(self: TrainingState, index: torch.Tensor) -> torch.Tensor:
         seen.extend(index.tolist())
-        return batch(self, index)
+        return train_batch(self, index)
 
-    monkeypatch.setattr(TrainingState, "batch", noting)
+    monkeypatch.setattr(TrainingState, "train_batch", recording)
     train(SPEC, run)
     assert sorted(seen[:80]) == sorted(seen[80:]) == list(range(80))
     assert seen[:80] != seen[80:]
 
 
-def test_what_is_no_spec_or_no_run_is_refused(run: RunDirectory) -> None:
+def test_arguments_of_other_types_are_refused(run: RunDirectory) -> None:
     fields: Any = FIELDS
     path: Any = run.path
     with pytest.raises(InputError, match=r"train takes a TrainSpec, .* got dict and RunDirectory"):
@@ -363,7 +361,7 @@ def test_what_is_no_spec_or_no_run_is_refused(run: RunDirectory) -> None:
     assert not run.path.exists()
 
 
-def test_more_epochs_are_another_run(run: RunDirectory, finished: RunDirectory) -> None:
+def test_a_run_with_more_epochs_is_another_run(run: RunDirectory, finished: RunDirectory) -> None:
     longer: TrainSpec = SPEC.model_copy(update={"epochs": 3})
     with pytest.raises(RunError, match="holds another run"):
         train(longer, finished, resume=True)
@@ -371,43 +369,41 @@ def test_more_epochs_are_another_run(run: RunDirectory, finished: RunDirectory) 
 
 
 @pytest.mark.parametrize("more", [{"validation": 8}, {"recipe": {"name": "fast"}}])
-def test_every_batch_finds_the_network_in_training_mode_also_after_it_was_measured(
+def test_the_network_is_in_training_mode_for_every_batch_also_after_an_evaluation(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
 ) -> None:
     modes: list[set[bool]] = []
-    batch = TrainingState.batch
+    train_batch = TrainingState.train_batch
 
-    def noting(self: TrainingState, index: torch.Tensor) -> torch.Tensor:
-        modes.append({part.training for part in self.model.modules()})
-        return batch(self, index)
+    def recording(self: TrainingState, index: torch.Tensor) -> torch.Tensor:
+        modes.append({module.training for module in self.model.modules()})
+        return train_batch(self, index)
 
-    monkeypatch.setattr(TrainingState, "batch", noting)
+    monkeypatch.setattr(TrainingState, "train_batch", recording)
     train(train_spec({**FIELDS, **more}), run)
     assert modes == [{True}] * 6
 
 
 @pytest.mark.parametrize(("recipe", "replays"), [({}, 1), ({"name": "free", "replays": 3}, 3)])
-def test_regularizers_are_told_the_seed_the_step_the_examples_and_how_far_the_run_is(
-    recipe: dict[str, Any], replays: int
-) -> None:
+def test_regularizers_receive_seed_step_keys_and_progress(recipe: dict[str, Any], replays: int) -> None:
     model = {"width": 8, "noise": "dropout", "maps": "dropblock"}
     state = TrainingState.begin(
         train_spec({**FIELDS, "seed": 7, "model": model, "recipe": recipe}), data.load("digits").take(80)
     )
     state.wrapped.train()
-    parts = [part for part in state.model.modules() if isinstance(part, Regularizer)]
-    assert len(parts) == 2
+    regularizers = [module for module in state.model.modules() if isinstance(module, Regularizer)]
+    assert len(regularizers) == 2
     for step in (0, replays, 2 * replays):
         index = torch.arange(step, step + 8)
-        state.batch(index)
-        for position, part in enumerate(parts):
-            assert part.draw is not None
-            assert part.draw.stream == draws.stream(7, "regularizer", position, step)
-            assert part.draw.progress == pytest.approx(step / (6 * replays))
-            assert torch.equal(part.draw.keys, index)
+        state.train_batch(index)
+        for position, regularizer in enumerate(regularizers):
+            assert regularizer.step_key is not None
+            assert regularizer.step_key.stream == draws.stream(7, "regularizer", position, step)
+            assert regularizer.step_key.progress == pytest.approx(step / (6 * replays))
+            assert torch.equal(regularizer.step_key.keys, index)
 
 
-def test_the_first_weights_are_those_of_the_seed() -> None:
+def test_the_initial_weights_follow_from_the_seed() -> None:
     train_set = data.load("digits").take(80)
     state = TrainingState.begin(SPEC.model_copy(update={"seed": 7}), train_set)
     with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""Event files hold what metrics.jsonl holds."""
+"""TensorBoard event files hold the metrics of metrics.jsonl."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from ctrobust.training import train, with_tensorboard
 from ctrobust.training.loop import NoCallback
 
 
-def test_scalars_of_each_epoch(tmp_path: Path) -> None:
+def test_event_files_hold_the_scalars_of_each_epoch(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     callback = with_tensorboard(NoCallback(), tmp_path / "events")
-    assert not (tmp_path / "events").exists()  # the run may be refused yet
+    assert not (tmp_path / "events").exists()  # the run may still be refused
     train(train_spec({"limit": 64, "epochs": 2, "model": {"width": 8}}), run, callback=callback)
     events = EventAccumulator(str(tmp_path / "events"))
     events.Reload()

@@ -15,7 +15,7 @@ from ctrobust.errors import InputError
 PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax"
 
 
-def check_batch(x: Tensor, y: Tensor, keys: Tensor | None) -> Tensor:
+def check_batch(x: Tensor, y: Tensor, keys: Tensor | None, *, check_range: bool = True) -> Tensor:
     """Refuse what is no batch of images in [0, 1] with labels; give the keys, 0..N-1 by default."""
     for what, given in (("images", x), ("labels", y)):
         if not isinstance(given, Tensor):
@@ -26,9 +26,10 @@ def check_batch(x: Tensor, y: Tensor, keys: Tensor | None) -> Tensor:
         raise InputError(f"images have shape (N, ...) with N >= 1, got {tuple(x.shape)}")
     if y.shape != x.shape[:1] or y.is_floating_point() or y.dtype == torch.bool:
         raise InputError(f"labels are integers of shape ({len(x)},), got {y.dtype} of shape {tuple(y.shape)}")
-    low, high = (value.item() for value in x.aminmax())
-    if not (low >= 0.0 and high <= 1.0):
-        raise InputError(f"images are in [0, 1], got values from {low:.9g} to {high:.9g}; {_advice(low, high)}")
+    if check_range:  # reading the values makes the host wait for the device
+        low, high = (value.item() for value in x.aminmax())
+        if not (low >= 0.0 and high <= 1.0):
+            raise InputError(f"images are in [0, 1], got values from {low:.9g} to {high:.9g}; {_advice(low, high)}")
     if keys is None:
         return torch.arange(len(x), device=x.device)
     if keys.shape != y.shape or keys.dtype != torch.int64:
@@ -53,7 +54,7 @@ def check_model(model: object) -> None:
 
 def probabilities(logits: Tensor) -> bool:
     """Whether these are no logits but probabilities: a softmax flattens the losses' gradients and masks them."""
-    return bool(logits.min() >= 0 and (logits.sum(1) - 1).abs().max() < 1e-3)
+    return bool((logits.min() >= 0) & ((logits.sum(1) - 1).abs().max() < 1e-3))  # one tensor to read, not two
 
 
 def warn_of_probabilities(logits: Tensor, consequence: str) -> None:

@@ -46,7 +46,7 @@ class Fast(SignedStepRecipe):
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the attacked batch once."""
-        keys = check_batch(x, y, keys)
+        keys = check_batch(x, y, keys, check_range=self.starts.batch == 0)
         with self.attacking(model) as attacked:
             start = self.starts.uniform(x, keys, self.eps)
             adv = self.perturb(attacked, x, start, lambda logits: self.attack_loss(logits, y))

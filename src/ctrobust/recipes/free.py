@@ -55,7 +55,7 @@ class Free:
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of each replay; the perturbation takes its step when the next loss is requested."""
-        check_batch(x, y, keys)
+        check_batch(x, y, keys, check_range=self.delta is None)
         delta = self._stored_delta(x).clamp_(-x, 1 - x)
         for _ in range(self.replays):
             leaf = delta.detach().requires_grad_()

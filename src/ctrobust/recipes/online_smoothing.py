@@ -25,8 +25,11 @@ class OnlineSmoothing:
     def observe(self, probabilities: Tensor, y: Tensor) -> None:
         """Add the outputs (N, C) of the correctly classified examples."""
         correct = probabilities.argmax(1) == y
-        self.sums.index_add_(0, y[correct].cpu(), probabilities[correct].float().cpu())
-        self.counts += torch.bincount(y[correct].cpu(), minlength=len(self.counts))
+        # Zeros are added for the others, because indexing with a mask makes the host wait for the device. The sums stay
+        # on the CPU, where the order of summation is fixed.
+        outputs = probabilities.float().masked_fill(~correct[:, None], 0.0)
+        self.sums.index_add_(0, y.cpu(), outputs.cpu())
+        self.counts.index_add_(0, y.cpu(), correct.float().cpu())
 
     def end_epoch(self) -> None:
         """Turn the sums of all processes into the soft labels of the next epoch."""

@@ -74,7 +74,7 @@ class Trades(SignedStepRecipe):
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the loss of the batch once."""
-        keys = check_batch(x, y, keys)
+        keys = check_batch(x, y, keys, check_range=self.starts.batch == 0)
         with self.attacking(model, eval_mode=True) as attacked:
             start = self.starts.normal(x, keys, START_SCALE)
             adv = self.perturb(attacked, x, start, self._attack_objective(attacked, x, y))

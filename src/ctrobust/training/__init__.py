@@ -1,4 +1,4 @@
-"""Training: specs become run directories."""
+"""Training: a spec in, a run directory out."""
 
 from ctrobust.training.allocator import keep_freed_memory
 from ctrobust.training.devices import Devices, is_main_process

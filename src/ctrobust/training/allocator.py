@@ -1,8 +1,8 @@
-"""Freed memory is kept for the next tensor instead of going back to the system.
+"""Keep freed memory in the process for the next tensor.
 
-By default glibc takes each large block from the system and gives it back when freed, so that every activation of every
-step is paid for again in page faults: about a tenth of a step of mnistnet. This is for processes that train or attack
-and nothing else; the library never calls it for its user.
+By default glibc takes each large block from the operating system and returns it when it is freed, so that every
+activation of every step causes page faults again: about a tenth of the time of a mnistnet step. Call this only in
+processes that do nothing but train or attack; the library never calls it by itself.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ _MIB = 1 << 20
 
 
 def keep_freed_memory() -> bool:
-    """Ask the C library to reuse freed blocks; True where it can."""
+    """Ask the C library to reuse freed blocks; return whether it supports that."""
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None)

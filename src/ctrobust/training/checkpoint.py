@@ -1,4 +1,4 @@
-"""The state of a run between two batches: enough to go on to the same bits."""
+"""The state of a run between two batches: a resumed run reaches the same bits."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -17,20 +17,21 @@ from ctrobust.recipes import Recipe
 
 @dataclass
 class TrainingProgress:
-    """Where a run is. All randomness is keyed by these, so there is no generator to save.
+    """How far a run is. All random draws are keyed by these numbers, so there is no generator to save.
 
     Attributes:
-        epoch: epochs finished.
-        batch: batches finished of the epoch under way.
-        step: optimizer steps made.
-        loss_sum: sum of the epoch's losses, each weighted by its batch.
-        seconds: of each finished epoch, then of the one under way.
-        watched: the collapse watch's accuracy of the last epoch that had not collapsed.
-        collapses: the epochs after which it had collapsed: accuracy then, in the last good epoch, and under one step.
-        returned_to: the epoch whose weights the run went back to when it ended at a collapse.
-        best: the best epoch on the held-out images and its accuracies.
-        environments: on what it was made, one for each change of versions, machine, threads or commit.
-        data: what the training images and labels are, where their name does not say it: their digest.
+        epoch: number of finished epochs.
+        batch: number of finished batches in the current epoch.
+        step: number of optimizer steps.
+        loss_sum: sum of the losses of the current epoch, one per example.
+        seconds: wall time of each finished epoch, then of the current one.
+        cpu_seconds: CPU time of the first process, all threads, likewise; None where a checkpoint did not record it.
+        watched: collapse detection's best PGD-5 accuracy among the epochs that had not collapsed.
+        collapses: each collapsed epoch with its PGD-5 accuracy, the best before it, and the one-step accuracy.
+        returned_to: the epoch whose weights were restored when the run stopped at a collapse.
+        best: the best epoch on the validation set and its accuracies.
+        environments: the environments in which the run was trained, one per change of versions, machine or commit.
+        data: digest of the training images and labels, or None if they are the published ones.
     """
 
     epoch: int = 0
@@ -38,6 +39,7 @@ class TrainingProgress:
     step: int = 0
     loss_sum: float = 0.0
     seconds: list[float] = field(default_factory=lambda: [0.0])
+    cpu_seconds: list[float | None] = field(default_factory=lambda: [0.0])
     watched: float | None = None
     collapses: list[dict[str, float | None]] = field(default_factory=list)
     returned_to: int | None = None
@@ -57,9 +59,10 @@ def save_checkpoint(
     *,
     write: bool = True,
 ) -> None:
-    """Write all of it to one file, atomically; `copies` are further networks.
+    """Write the whole state to one file, atomically; `copies` are further networks, by name.
 
-    Every process of a run calls this, because a recipe's state may be spread over them; only one of them writes.
+    Every process of a run calls this function, because the state of a recipe may be spread over the processes; only
+    the process with `write` writes the file.
     """
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for index, entries in optimizer.state_dict()["state"].items():
@@ -81,11 +84,11 @@ def load_checkpoint(
     recipe: Recipe,
     copies: Mapping[str, nn.Module] | None = None,
 ) -> TrainingProgress:
-    """Put model, optimizer, recipe and copies into the saved state, and say where it is."""
+    """Load the saved state into model, optimizer, recipe and copies, and return the progress."""
     try:
         tensors, metadata = read_tensors(path)
     except RunError as error:
-        raise RunError(f"{error}; remove it to begin anew") from None
+        raise RunError(f"{error}; remove it to start again") from None
     if metadata.get("spec") != spec_hash:
         raise RunError(f"{path} belongs to a run of spec {metadata.get('spec')}, this one is {spec_hash}")
     try:
@@ -96,15 +99,20 @@ def load_checkpoint(
         entries: dict[int, dict[str, Any]] = {}
         for name, value in _under(tensors, "optimizer").items():
             index, _, key = name.partition(".")
-            # kept in the parameter's own layout, which the fused optimizer needs
+            # in the memory layout of the parameter, which the fused optimizer requires
             entries.setdefault(int(index), {})[key] = torch.empty_like(parameters[int(index)]).copy_(value)
         optimizer.load_state_dict({**optimizer.state_dict(), "state": entries})
         recipe.load_state_dict(_under(tensors, "recipe"))
-        return TrainingProgress(**metadata["progress"])
+        return _progress(metadata["progress"])
     except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as error:
         raise RunError(f"{path} is not a checkpoint of this run: {error}") from None
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose name starts with `prefix.`, without it."""
+    """Select the tensors whose names start with `prefix.`, and remove the prefix."""
     return {name.removeprefix(f"{prefix}."): value for name, value in tensors.items() if name.startswith(f"{prefix}.")}
+
+
+def _progress(fields: dict[str, Any]) -> TrainingProgress:
+    """Read the progress; checkpoints of earlier versions have no CPU seconds."""
+    return TrainingProgress(**{"cpu_seconds": [None] * len(fields["seconds"]), **fields})

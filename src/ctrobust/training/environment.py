@@ -1,4 +1,4 @@
-"""On what a number was made."""
+"""The environment in which a number was computed."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ from ctrobust._version import __version__
 
 
 def environment() -> dict[str, Any]:
-    """Versions, machine and, in a checkout, the commit."""
+    """Describe versions, machine and, in a git checkout, the commit."""
     return {
         "ctrobust": __version__,
         "commit": _commit(Path(__file__).resolve().parents[3]),
@@ -29,30 +29,33 @@ def environment() -> dict[str, Any]:
 
 
 ROUNDING = ("machine", "threads", "cpu_capability", "versions")
-"""What decides how float32 rounds."""
+"""The entries that decide how float32 rounds."""
 
 
-def joined(before: list[dict[str, Any]], now: dict[str, Any]) -> list[dict[str, Any]]:
-    """The environments of a run so far and, where it is another, that in which it goes on.
+def append_environment(environments: list[dict[str, Any]], current: dict[str, Any]) -> list[dict[str, Any]]:
+    """Append the current environment to those of a run, unless it equals the last one.
 
-    A run is repeated to the bit only where nothing of ROUNDING changes; what does is warned of.
+    A run is repeated bit for bit only if no entry of ROUNDING changes; a change is warned of.
     """
-    if before and before[-1] == now:
-        return before
-    changed = [key for key in ROUNDING if before and before[-1].get(key) != now[key]]
+    if environments and environments[-1] == current:
+        return environments
+    changed = [key for key in ROUNDING if environments and environments[-1].get(key) != current[key]]
     if changed:
-        was = ", ".join(f"{key} {before[-1].get(key)}, now {now[key]}" for key in changed)
-        warnings.warn(f"this run began with {was}: it goes on, but not to the bits of an undisturbed run", stacklevel=2)
-    return [*before, now]
+        values = ", ".join(f"{key} {environments[-1].get(key)}, now {current[key]}" for key in changed)
+        warnings.warn(
+            f"this run started with {values}: it continues, but its bits will differ from an uninterrupted run",
+            stacklevel=2,
+        )
+    return [*environments, current]
 
 
-def _commit(here: Path) -> str | None:
-    """Twelve digits of the commit of the checkout at `here`, `+` behind them where files differ."""
-    if not (here / ".git").exists():
+def _commit(checkout: Path) -> str | None:
+    """Return twelve digits of the commit, followed by `+` if files differ from it; None outside a git checkout."""
+    if not (checkout / ".git").exists():
         return None
     try:
         described = subprocess.run(  # noqa: S603 - fixed arguments
-            ["git", "-C", str(here), "describe", "--always", "--exclude=*", "--dirty=+", "--abbrev=12"],  # noqa: S607
+            ["git", "-C", str(checkout), "describe", "--always", "--exclude=*", "--dirty=+", "--abbrev=12"],  # noqa: S607
             capture_output=True,
             text=True,
             timeout=10,

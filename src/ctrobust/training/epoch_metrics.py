@@ -1,4 +1,4 @@
-"""What is measured of a network after each epoch, and what follows: the collapse watch and the held-out images."""
+"""Evaluation after each epoch: collapse detection, the validation set, and the best epoch."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from ctrobust.training.training_state import TrainingState
 
 
 @contextlib.contextmanager
-def converged() -> Iterator[None]:
-    """What a network without finite logits means here: training has diverged."""
+def logits_must_be_finite() -> Iterator[None]:
+    """Report logits that are not finite as diverged training."""
     try:
         yield
     except InputError as error:
@@ -22,45 +22,48 @@ def converged() -> Iterator[None]:
 
 
 def measure(state: TrainingState) -> dict[str, Any]:
-    """Metrics of the epoch just trained, besides its loss: after adversarial training and on held-out images."""
-    found: dict[str, Any] = {}
-    with converged():
+    """Evaluate the network after an epoch: collapse detection for adversarial recipes, and the validation set."""
+    metrics: dict[str, Any] = {}
+    with logits_must_be_finite():
         if state.eps is not None:
             size = state.spec.recipe.step_size if isinstance(state.spec.recipe, FastSpec) else None
             attacks = (one_step_attack(state.eps, size), collapse_attack(state.eps))
             own_step, pgd = evaluate_each(state.model.eval(), state.first_images(), attacks)
-            found["watched_clean_accuracy"] = pgd.accuracy
-            found["watched_one_step_accuracy"] = own_step.robust_accuracy
-            found["watched_accuracy"] = pgd.robust_accuracy
-            found["collapsed"] = collapsed(
+            metrics["watched_clean_accuracy"] = pgd.accuracy
+            metrics["watched_one_step_accuracy"] = own_step.robust_accuracy
+            metrics["watched_accuracy"] = pgd.robust_accuracy
+            metrics["collapsed"] = collapsed(
                 state.progress.watched, clean=pgd.accuracy, own_step=own_step.robust_accuracy, pgd=pgd.robust_accuracy,
                 chance=1 / state.train.num_classes,
             )  # fmt: skip
-        if state.held is not None:
+        if state.validation_set is not None:
             attack = None if state.eps is None else validation_attack(state.eps)
-            outcome = evaluate(state.result.eval(), state.held, attack)
-            found["validation_accuracy"] = outcome.accuracy
+            outcome = evaluate(state.result.eval(), state.validation_set, attack)
+            metrics["validation_accuracy"] = outcome.accuracy
             if attack is not None:
-                found["validation_robust_accuracy"] = outcome.robust_accuracy
-    return found
+                metrics["validation_robust_accuracy"] = outcome.robust_accuracy
+    return metrics
 
 
-def update_best(state: TrainingState, run: RunDirectory, found: dict[str, Any]) -> None:
-    """Keep the best network so far; note a collapse, and return to the good epoch before it, if any, where asked."""
+def update_best(state: TrainingState, run: RunDirectory, metrics: dict[str, Any]) -> None:
+    """Save the weights if they are the best so far, and record a collapse.
+
+    With `stop_on_collapse` a collapse restores the weights of the last epoch that had not collapsed, if there is one.
+    """
     progress, epoch = state.progress, state.progress.epoch + 1
-    chosen_by = "validation_robust_accuracy" if state.eps is not None else "validation_accuracy"
-    if chosen_by in found and (progress.best is None or found[chosen_by] > progress.best[chosen_by]):
-        progress.best = {"epoch": epoch, **{key: found[key] for key in found if key.startswith("validation")}}
+    criterion = "validation_robust_accuracy" if state.eps is not None else "validation_accuracy"
+    if criterion in metrics and (progress.best is None or metrics[criterion] > progress.best[criterion]):
+        progress.best = {"epoch": epoch, **{key: metrics[key] for key in metrics if key.startswith("validation")}}
         if state.processes.first:
             state.save_weights(run.best_file)
-    if "watched_accuracy" not in found:
+    if "watched_accuracy" not in metrics:
         return
-    after, one_step = found["watched_accuracy"], found["watched_one_step_accuracy"]
-    if not found["collapsed"]:
+    after, one_step = metrics["watched_accuracy"], metrics["watched_one_step_accuracy"]
+    if not metrics["collapsed"]:
         progress.watched = after if progress.watched is None else max(progress.watched, after)
-        state.keep_good()
+        state.save_last_good()
         return
     progress.collapses.append({"epoch": epoch, "before": progress.watched, "after": after, "one_step": one_step})
     if state.spec.stop_on_collapse and len(progress.collapses) < epoch:
-        state.return_to_good()
+        state.restore_last_good()
         progress.returned_to = epoch - 1

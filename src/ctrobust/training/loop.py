@@ -1,4 +1,4 @@
-"""The training loop: it owns the order of the data and the checkpoints, and knows no loss."""
+"""The training loop: epochs, batches, checkpoints and metrics. The losses are the recipe's."""
 
 import contextlib
 import time
@@ -18,49 +18,49 @@ from ctrobust.specs import TrainSpec, spec_hash
 from ctrobust.store import RunDirectory
 from ctrobust.training import checkpoint
 from ctrobust.training.devices import Devices, launch
-from ctrobust.training.environment import environment, joined
+from ctrobust.training.environment import append_environment, environment
 from ctrobust.training.epoch_metrics import measure, update_best
 from ctrobust.training.record import make_record
-from ctrobust.training.run_lock import finished, open_run, resume_from_checkpoint
+from ctrobust.training.run_lock import is_finished, open_run, resume_from_checkpoint
 from ctrobust.training.training_state import TrainingState
-from ctrobust.training.validation_split import check_left
+from ctrobust.training.validation_split import check_validation_count
 
 
 class TrainingInterrupted(CtrobustError):  # noqa: N818 - not an error
-    """The user asked to stop; the state is saved."""
+    """Training was stopped by the user; the state is saved."""
 
     exit_code = 130
 
 
 class TrainingCallback(Protocol):
-    """Who is told how a run goes."""
+    """Receives the progress of a run."""
 
     def step(self, done: int, total: int, epoch: int, loss: float) -> None:
-        """After batches: how many of all are done, in which epoch, and the epoch's mean loss so far."""
+        """Called at most ten times a second: batches done of the total, the epoch, and its mean loss so far."""
         ...
 
     def epoch(self, metrics: dict[str, Any]) -> None:
-        """After an epoch: what was written to metrics.jsonl."""
+        """Called after an epoch with the line of metrics.jsonl."""
         ...
 
 
 class NoCallback:
-    """Tells nobody."""
+    """A callback that does nothing."""
 
     def step(self, done: int, total: int, epoch: int, loss: float) -> None:
-        """Nothing."""
+        pass
 
     def epoch(self, metrics: dict[str, Any]) -> None:
-        """Nothing."""
+        pass
 
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """When a checkpoint is written besides the end of each epoch, and what may end the run.
+    """When checkpoints are written besides the end of each epoch, and when to stop.
 
     Attributes:
-        seconds: at most so many pass between two checkpoints.
-        stop: asked after each batch; True saves the state and raises Interrupted.
+        seconds: the longest time between two checkpoints, up to the length of a batch.
+        stop: called after each batch; if it returns True, the state is saved and TrainingInterrupted is raised.
     """
 
     seconds: float = 60.0
@@ -77,24 +77,25 @@ def train(
     checkpointing: CheckpointPolicy | None = None,
     devices: Devices | None = None,
 ) -> dict[str, Any]:
-    """Train as the spec says, from the start or from the last checkpoint, and give the record.
+    """Train a spec, from the start or from the last checkpoint, and return the record.
 
     Raises:
-        InputError: `spec` and `run` are something else.
-        RunError: the directory holds a run and `resume` was not asked for, or it cannot be written.
-        Interrupted: `saving.stop` said so; the state is saved.
+        InputError: an argument has the wrong type, or the data do not fit the spec.
+        RunError: the directory holds another run, or this run without `resume`, or cannot be written, or training
+            diverged.
+        TrainingInterrupted: `checkpointing.stop` returned True; the state is saved.
     """
     if not (isinstance(spec, TrainSpec) and isinstance(run, RunDirectory)):
         raise InputError(
             "train takes a TrainSpec, as ctrobust.specs.train_spec makes of a dict, and a ctrobust.store.RunDirectory; "
             f"got {type(spec).__name__} and {type(run).__name__}"
         )
-    if resume and finished(run, spec):
-        return run.read_record()  # which needs no data
+    if resume and is_finished(run, spec):
+        return run.read_record()  # without loading the data
     fabric = (devices or Devices()).fabric(spec)
     train_set = data.load(spec.data, "train", data_root).take(spec.limit)
     test_set = data.load(spec.data, "test", data_root)
-    check_left(train_set, spec.validation)  # before anything is written
+    check_validation_count(train_set, spec.validation)  # before anything is written
     callback, checkpointing = callback or NoCallback(), checkpointing or CheckpointPolicy()
     return launch(fabric, _train, spec, run, train_set, test_set, resume, callback, checkpointing)
 
@@ -109,123 +110,143 @@ def _train(
     callback: TrainingCallback,
     checkpointing: CheckpointPolicy,
 ) -> dict[str, Any]:
-    """What each process does; only the first writes."""
+    """Train in one process of the run; only the process with rank 0 writes files."""
     main = fabric.is_global_zero
     state = TrainingState.begin(spec, train_set, fabric)
-    with contextlib.ExitStack() as held:
-        refusal: CtrobustError | None = fabric.broadcast(open_run(held, run, spec, resume=resume) if main else None)
-        if refusal is not None:
-            raise refusal
-        if run.checkpoint_file.exists():
+    with contextlib.ExitStack() as stack:
+        if open_run(stack, fabric, run, spec, resume=resume):
             resume_from_checkpoint(state, run)
         if main:
             run.keep_metrics(up_to_epoch=state.progress.epoch)
-            state.progress.environments = joined(state.progress.environments, environment())
+            state.progress.environments = append_environment(state.progress.environments, environment())
         try:
             while state.progress.epoch < spec.epochs and state.progress.returned_to is None:
                 _Epoch(state, run, callback, checkpointing).run_batches()
         finally:
             clear_step(state.model)
+        record: dict[str, Any] = {}
         if main:
-            record = make_record(state, test_set)
+            record = make_record(state, test_set, [line["loss"] for line in run.read_metrics()])
             state.save_weights(run.model_file)
             run.write_record(record)
-        fabric.barrier()
-        return run.read_record()
+            record = run.read_record()
+        return fabric.broadcast(record)
 
 
 class _Epoch:
-    """One pass through the data, or through what is left of it."""
+    """One epoch, or the rest of one that a checkpoint was saved in."""
 
     def __init__(
         self, state: TrainingState, run: RunDirectory, callback: TrainingCallback, checkpointing: CheckpointPolicy
     ) -> None:
         self.state, self.run, self.callback, self.checkpointing = state, run, callback, checkpointing
-        self.before, self.begun = state.progress.seconds[-1], time.monotonic()
-        self.saved = self.told = self.begun
-        # the sum of this process's losses; what was summed before a kill is with the first
-        self.total = torch.tensor(state.progress.loss_sum if state.processes.first else 0.0, dtype=torch.float64)
+        self.earlier_seconds, self.earlier_cpu_seconds = state.progress.seconds[-1], state.progress.cpu_seconds[-1]
+        self.started_at, self.cpu_started_at = time.monotonic(), time.process_time()
+        self.saved_at = self.reported_at = self.started_at
+        # The sum of this process's losses, on its device: reading it makes the host wait for a GPU. The sum that a
+        # checkpoint holds is continued by rank 0 alone.
+        device = state.fabric.device
+        dtype = torch.float32 if device.type == "mps" else torch.float64  # MPS has no float64
+        earlier_sum = state.progress.loss_sum if state.processes.first else 0.0
+        self.loss_sum = torch.tensor(earlier_sum, dtype=dtype, device=device)
 
     def run_batches(self) -> None:
-        """Descend each batch, tell, save, and stop where asked."""
+        """Train on each batch, report progress, save checkpoints, and stop if requested."""
         state, spec, progress = self.state, self.state.spec, self.state.progress
         state.wrapped.train()
         for index in data.epoch_batches(state.order(), spec.batch_size, start=progress.batch):
-            self.total += state.batch(index).to(self.total.device)
+            self.loss_sum += state.train_batch(index)
             progress.batch += 1
             if state.processes.first:
                 self.report_progress()
-            stop, due = self.poll()
-            if stop or due:
+            stop, checkpoint_due = self.poll()
+            if stop or checkpoint_due:
                 self.save()
             if stop:
-                self.stop()
-        if state.held is not None:
-            self.save()  # to measure may take long
+                self.interrupt()
+        if state.validation_set is not None:
+            self.save()  # because the evaluation may take long
         state.recipe.end_epoch()
-        measured = self.end()
-        if measured and self.poll()[0]:  # asked for meanwhile
-            self.stop()
+        evaluated = self.finish()
+        if evaluated and self.poll()[0]:  # a stop requested during the evaluation
+            self.interrupt()
 
-    def stop(self) -> None:
-        """End here, with all saved."""
+    def interrupt(self) -> None:
         raise TrainingInterrupted(f"stopped at step {self.state.progress.step}; the state is saved in {self.run.path}")
 
     def report_progress(self) -> None:
-        """Let the watcher know, ten times a second at most; of many processes the first one does, of its part."""
+        """Call the callback at most ten times a second, with the mean loss of rank 0's share of the examples."""
         state, progress = self.state, self.state.progress
         now = time.monotonic()
-        if now - self.told >= 0.1 or progress.batch == state.batches:
-            self.told = now
+        if now - self.reported_at >= 0.1 or progress.batch == state.batches:
+            self.reported_at = now
             seen = min(progress.batch * state.spec.batch_size, len(state.train)) / state.fabric.world_size
             done, total = progress.epoch * state.batches + progress.batch, state.spec.epochs * state.batches
-            self.callback.step(done, total, progress.epoch, _finite(float(self.total), progress.step) / seen)
+            loss = _check_finite(float(self.loss_sum), progress.step) / seen
+            self.callback.step(done, total, progress.epoch, loss)
 
     def poll(self) -> tuple[bool, bool]:
-        """Whether any process wants to stop, and whether the first wants a checkpoint: all do the same."""
-        due = self.state.processes.first and time.monotonic() - self.saved >= self.checkpointing.seconds
-        stop, save = self.state.processes.sum(torch.tensor([int(self.checkpointing.stop()), int(due)])).tolist()
-        return bool(stop), bool(save)
+        """Whether any process was asked to stop, and whether rank 0 is due to save: all processes do the same."""
+        processes = self.state.processes
+        stop = self.checkpointing.stop()
+        due = processes.first and time.monotonic() - self.saved_at >= self.checkpointing.seconds
+        if processes.count > 1:
+            stop, due = (count > 0 for count in processes.sum(torch.tensor([int(stop), int(due)])).tolist())
+        return stop, due
+
+    def elapsed(self) -> tuple[float, float | None]:
+        """Wall seconds of this epoch and CPU seconds of this process, each with those before the run was resumed."""
+        cpu = None if self.earlier_cpu_seconds is None else self.earlier_cpu_seconds - self.cpu_started_at
+        return (
+            self.earlier_seconds - self.started_at + time.monotonic(),
+            None if cpu is None else cpu + time.process_time(),
+        )
 
     def save(self) -> None:
-        """Write a checkpoint; the processes' sums become one."""
+        """Write a checkpoint with the sum of the losses of all processes."""
         state, progress = self.state, self.state.progress
-        self.saved = time.monotonic()
-        progress.loss_sum = _finite(float(state.processes.sum(self.total)), progress.step)
-        progress.seconds[-1] = self.before + self.saved - self.begun
+        self.saved_at = time.monotonic()
+        progress.loss_sum = _check_finite(float(state.processes.sum(self.loss_sum)), progress.step)
+        progress.seconds[-1], progress.cpu_seconds[-1] = self.elapsed()
         checkpoint.save_checkpoint(
             self.run.checkpoint_file, spec_hash(state.spec), progress, state.model, state.optimizer, state.recipe,
             state.copies, write=state.processes.first,
         )  # fmt: skip
 
-    def end(self) -> bool:
-        """Close the epoch: its metrics, then a checkpoint at the start of the next; whether anything was measured."""
+    def finish(self) -> bool:
+        """Write the epoch's metrics, then the checkpoint from which the next epoch starts; return whether it evaluated.
+
+        The times do not include the evaluation.
+        """
         state, progress = self.state, self.state.progress
-        loss = _finite(float(state.processes.sum(self.total)), progress.step) / len(state.train)
-        seconds = self.before + time.monotonic() - self.begun
-        found = state.fabric.broadcast(measure(state) if state.processes.first else {})
-        update_best(state, self.run, found)
+        loss = _check_finite(float(state.processes.sum(self.loss_sum)), progress.step) / len(state.train)
+        seconds, cpu_seconds = self.elapsed()
+        measured = state.fabric.broadcast(measure(state) if state.processes.first else {})
+        update_best(state, self.run, measured)
         metrics = {
             "epoch": progress.epoch + 1,
             "step": progress.step,
             "loss": loss,
             "lr": state.rate(progress.step - 1),
             "seconds": round(seconds, 3),
-            **found,
+            **({} if cpu_seconds is None else {"cpu_seconds": round(cpu_seconds, 3)}),
+            **measured,
         }
         if state.processes.first:
             self.run.add_metrics(metrics)
             self.callback.epoch(metrics)
-        self.total.zero_()
-        self.before, self.begun = 0.0, time.monotonic()
         progress.epoch, progress.batch = progress.epoch + 1, 0
         progress.seconds[-1:] = [seconds, 0.0]
+        progress.cpu_seconds[-1:] = [cpu_seconds, 0.0]
+        self.loss_sum.zero_()
+        self.earlier_seconds, self.earlier_cpu_seconds = 0.0, 0.0
+        self.started_at, self.cpu_started_at = time.monotonic(), time.process_time()
         self.save()
-        return bool(found)
+        return bool(measured)
 
 
-def _finite(value: float, step: int) -> float:
-    """Refuse a loss that has run away, before it is saved."""
-    if not abs(value) < float("inf"):
-        raise RunError(f"the loss is {value} at step {step}: training diverged; a smaller lr may help")
-    return value
+def _check_finite(loss: float, step: int) -> float:
+    """Raise if the loss has diverged, before it is saved."""
+    if not abs(loss) < float("inf"):
+        raise RunError(f"the loss is {loss} at step {step}: training diverged; a smaller lr may help")
+    return loss

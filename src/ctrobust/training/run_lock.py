@@ -1,7 +1,9 @@
-"""Whose a run directory is: an empty one is taken, what is there is gone on with, and another run is refused."""
+"""Open a run directory for training: lock it, and refuse one that holds another run."""
 
 import contextlib
 from collections.abc import Iterator
+
+from lightning_fabric import Fabric
 
 from ctrobust.errors import CtrobustError, RunError
 from ctrobust.models.tensor_files import read_tensors
@@ -11,26 +13,37 @@ from ctrobust.training import checkpoint
 from ctrobust.training.training_state import TrainingState
 
 
-def open_run(held: contextlib.ExitStack, run: RunDirectory, spec: TrainSpec, *, resume: bool) -> CtrobustError | None:
-    """Lock an empty directory for the spec, or what is there and may go on, for as long as `held`.
+def open_run(stack: contextlib.ExitStack, fabric: Fabric, run: RunDirectory, spec: TrainSpec, *, resume: bool) -> bool:
+    """Lock the directory until `stack` closes, and return whether to resume from its checkpoint.
 
-    An error is given, not raised, so that all processes can be told.
+    Rank 0 alone looks at the disk; all processes follow its decision, or raise its error.
     """
-    try:
-        held.enter_context(run.locked())
-        if run.spec_file.exists():
-            _check_same(run, spec, resume=resume)
-        else:
-            run.write_spec(spec)
-            held.enter_context(_left_empty_by_errors(run))
-    except CtrobustError as error:
-        return error
-    return None
+    error: CtrobustError | None = None
+    has_checkpoint = False
+    if fabric.is_global_zero:
+        try:
+            _lock(stack, run, spec, resume=resume)
+            has_checkpoint = run.checkpoint_file.exists()
+        except CtrobustError as refused:
+            error = refused
+    error, has_checkpoint = fabric.broadcast((error, has_checkpoint))
+    if error is not None:
+        raise error
+    return has_checkpoint
+
+
+def _lock(stack: contextlib.ExitStack, run: RunDirectory, spec: TrainSpec, *, resume: bool) -> None:
+    stack.enter_context(run.locked())
+    if run.spec_file.exists():
+        _check_same_run(run, spec, resume=resume)
+    else:
+        run.write_spec(spec)
+        stack.enter_context(_abandon_on_error(run))
 
 
 @contextlib.contextmanager
-def _left_empty_by_errors(run: RunDirectory) -> Iterator[None]:
-    """A run that could not come to its first checkpoint does not keep its directory from a corrected one."""
+def _abandon_on_error(run: RunDirectory) -> Iterator[None]:
+    """Free the directory for a corrected run if this one fails before its first checkpoint."""
     try:
         yield
     except CtrobustError:
@@ -40,29 +53,28 @@ def _left_empty_by_errors(run: RunDirectory) -> Iterator[None]:
 
 
 def resume_from_checkpoint(state: TrainingState, run: RunDirectory) -> None:
-    """Go on from the checkpoint, if the data are those that it was made with."""
-    now = state.progress.data
+    """Load the checkpoint; raise if the training data are not those it was made with."""
+    current = state.progress.data
     state.progress = checkpoint.load_checkpoint(
         run.checkpoint_file, spec_hash(state.spec), state.model, state.optimizer, state.recipe, state.copies
     )
-    if (then := state.progress.data) != now:
+    if (earlier := state.progress.data) != current:
         raise RunError(
-            f"{state.spec.data} has other training images or labels than when {run.path} began "
-            f"({now or 'the published ones'}, then {then or 'the published ones'}): bring those back, "
-            "or begin anew with another --out"
+            f"{state.spec.data} has other training images or labels than when {run.path} was started "
+            f"(now {current or 'the published ones'}, before {earlier or 'the published ones'}): restore those, "
+            "or start a new run with another --out"
         )
 
 
-def _check_same(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> None:
-    """Refuse to go on with another run, or unasked."""
+def _check_same_run(run: RunDirectory, spec: TrainSpec, *, resume: bool) -> None:
     if (stored := run.read_spec()) != spec:
-        raise RunError(f"{run.path} holds another run: there and as asked, {differences(stored, spec)}")
+        raise RunError(f"{run.path} holds another run: stored and requested, {differences(stored, spec)}")
     if not resume:
-        raise RunError(f"{run.path} holds this run already: add --resume to go on with it, or choose another --out")
+        raise RunError(f"{run.path} holds this run already: add --resume to continue it, or choose another --out")
 
 
-def finished(run: RunDirectory, spec: TrainSpec) -> bool:
-    """Whether this run has its record, and weights that can be read: else the last checkpoint gives them again."""
+def is_finished(run: RunDirectory, spec: TrainSpec) -> bool:
+    """Whether this run has a record and readable weights; if not, resuming makes them from the last checkpoint."""
     if not (run.spec_file.exists() and run.record_file.exists() and run.model_file.exists()):
         return False
     if run.read_spec() != spec:

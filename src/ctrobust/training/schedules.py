@@ -1,16 +1,31 @@
-"""Learning rates as pure functions of the step: nothing to checkpoint."""
+"""Learning rate and momentum as pure functions of the step, so that a checkpoint need not hold them."""
 
 from ctrobust.specs import ScheduleSpec
 
 
 def learning_rate(schedule: ScheduleSpec, peak: float, step: int, steps: int, epoch: int, epochs: int) -> float:
-    """The rate of optimizer step `step` of `steps` (from 0), in epoch `epoch` of `epochs` (from 0)."""
+    """Return the learning rate of optimizer step `step` of `steps`, in epoch `epoch` of `epochs`, both from 0."""
     factor = cyclic(step, steps) if schedule.name == "cyclic" else multistep(schedule, epoch, epochs)
     return peak * factor * (warmup(epoch, epochs) if schedule.warmup else 1.0)
 
 
+MOMENTUM_AMPLITUDE = 0.1
+"""The reference cycles the momentum from 0.9 to 0.8 and back."""
+
+
+def cycled_momentum(schedule: ScheduleSpec, momentum: float, step: int, steps: int) -> float:
+    """Return the momentum of an optimizer step: m - 0.1 (1 - |2t/T - 1|) if it is cycled, as in torch's CyclicLR.
+
+    Example:
+        >>> spec = ScheduleSpec(cycle_momentum=True)
+        >>> [round(cycled_momentum(spec, 0.9, t, 4), 4) for t in range(4)]
+        [0.9, 0.85, 0.8, 0.85]
+    """
+    return momentum - MOMENTUM_AMPLITUDE * cyclic(step, steps) if schedule.cycle_momentum else momentum
+
+
 def cyclic(step: int, steps: int) -> float:
-    """One triangle a run, 1 - |2t/T - 1|.
+    """One triangle over the run, 1 - |2t/T - 1|.
 
     Example:
         >>> [cyclic(t, 4) for t in range(4)]
@@ -20,15 +35,15 @@ def cyclic(step: int, steps: int) -> float:
 
 
 def multistep(schedule: ScheduleSpec, epoch: int, epochs: int) -> float:
-    """`factor` to the number of milestones passed, each a share of the epochs, rounded down, but none before epoch 1.
+    """`factor` to the power of the milestones reached: shares of the epochs, rounded down, none before epoch 1.
 
     Example:
         >>> spec = ScheduleSpec(name="multistep", milestones=(2 / 3, 5 / 6))
         >>> [multistep(spec, epoch, 50) for epoch in (32, 33, 40, 41)]
         [1.0, 0.1, 0.1, 0.010000000000000002]
     """
-    passed = sum(epoch >= max(1, int(share * epochs + 1e-9)) for share in schedule.milestones)
-    return float(schedule.factor**passed)
+    reached = sum(epoch >= max(1, int(share * epochs + 1e-9)) for share in schedule.milestones)
+    return float(schedule.factor**reached)
 
 
 def warmup(epoch: int, epochs: int) -> float:

@@ -1,4 +1,4 @@
-"""TensorBoard as a watcher, where it is installed: pip install 'ctrobust[tensorboard]'."""
+"""A training callback that writes TensorBoard event files; needs pip install 'ctrobust[tensorboard]'."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,30 +9,28 @@ from ctrobust.training.loop import TrainingCallback
 
 
 class _TensorBoard:
-    """Tells another watcher, and writes the metrics of each epoch."""
+    """Write the metrics of each epoch, and call another callback."""
 
-    def __init__(self, inner: TrainingCallback, make: Callable[[], Any]) -> None:
-        self.inner, self.make = inner, make
+    def __init__(self, callback: TrainingCallback, make_writer: Callable[[], Any]) -> None:
+        self.callback, self.make_writer = callback, make_writer
         self.writer: Any = None
 
     def step(self, done: int, total: int, epoch: int, loss: float) -> None:
-        """Pass on."""
-        self.inner.step(done, total, epoch, loss)
+        self.callback.step(done, total, epoch, loss)
 
     def epoch(self, metrics: dict[str, Any]) -> None:
-        """Write the epoch's scalars; there is nothing before the first of them."""
-        self.writer = self.writer or self.make()
+        self.writer = self.writer or self.make_writer()  # not earlier: the run may be refused
         for name, value in metrics.items():
             if name not in ("epoch", "step"):
                 self.writer.add_scalar(name, float(value), global_step=metrics["step"])
         self.writer.flush()
-        self.inner.epoch(metrics)
+        self.callback.epoch(metrics)
 
 
-def with_tensorboard(inner: TrainingCallback, folder: Path) -> TrainingCallback:
-    """A watcher that also writes event files into `folder`."""
+def with_tensorboard(callback: TrainingCallback, folder: Path) -> TrainingCallback:
+    """Extend a callback so that it also writes event files into `folder`."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise InputError("TensorBoard is not installed: pip install 'ctrobust[tensorboard]'") from None
-    return _TensorBoard(inner, lambda: SummaryWriter(str(folder)))
+    return _TensorBoard(callback, lambda: SummaryWriter(str(folder)))

@@ -1,4 +1,4 @@
-"""Training images that are held out, to choose by: never the test images."""
+"""The validation set: training images held out to choose the best epoch, never test images."""
 
 import dataclasses
 
@@ -10,24 +10,24 @@ from ctrobust.errors import InputError
 
 
 def hold_out(train: Dataset, count: int) -> tuple[Dataset, Dataset | None]:
-    """Training images without `count` of them, and those, both in their old order.
+    """Split `count` images off the training set; return the rest and the validation set, both in their old order.
 
-    They are drawn by a permutation that depends on how many images there are and on nothing else, so that runs with
-    other seeds are compared on the same ones.
+    The images are drawn by a permutation that depends only on the number of images, so that runs with different seeds
+    are compared on the same validation set.
     """
-    check_left(train, count)
+    check_validation_count(train, count)
     if count == 0:
         return train, None
     order = draws.permutation(len(train), draws.stream("validation"))
-    return _part(train, order[count:]), _part(train, order[:count])
+    return _subset(train, order[count:]), _subset(train, order[:count])
 
 
-def check_left(train: Dataset, count: int) -> None:
-    """Refuse to hold out all images."""
+def check_validation_count(train: Dataset, count: int) -> None:
+    """Raise if no image would be left to train on."""
     if count >= len(train):
         raise InputError(f"validation = {count} leaves none of {len(train)} images to train on")
 
 
-def _part(data: Dataset, index: Tensor) -> Dataset:
+def _subset(data: Dataset, index: Tensor) -> Dataset:
     index = index.sort().values
     return dataclasses.replace(data, images=data.images[index], labels=data.labels[index])

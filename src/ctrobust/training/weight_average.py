@@ -8,12 +8,12 @@ from ctrobust.models import Classifier
 
 
 class WeightAverage:
-    """A second network whose weights follow those of the trained one, a step at a time.
+    """A second network whose weights are the moving average of the trained network's weights.
 
     w_avg <- d w_avg + (1 - d) w, d = min(decay, (1 + t) / (10 + t)) after t optimizer steps
 
-    The smaller d of the first steps lets the random weights of the start be forgotten. BatchNorm's statistics are
-    averaged like weights; counts are copied.
+    The smaller d of the first steps reduces the share of the random initial weights. BatchNorm's running statistics are
+    averaged like weights; its counts are copied.
     """
 
     def __init__(self, model: Classifier, decay: float) -> None:
@@ -22,11 +22,11 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, model: Classifier, step: int) -> None:
-        """Move towards the network after optimizer step `step`, from 0."""
+        """Include the weights after optimizer step `step`, counted from 0."""
         share = 1 - min(self.decay, (1 + step) / (10 + step))
-        others = model.state_dict()
-        for name, own in self.model.state_dict().items():
-            if own.is_floating_point():
-                own.lerp_(others[name], share)
+        trained = model.state_dict()
+        for name, average in self.model.state_dict().items():
+            if average.is_floating_point():
+                average.lerp_(trained[name], share)
             else:
-                own.copy_(others[name])
+                average.copy_(trained[name])
