@@ -33,7 +33,7 @@ def test_is_invariant_to_scale_and_has_the_sign_of_the_margin(row: list[int], sc
     assert dlr(logits, y).item() >= -1
 
 
-def test_refusals() -> None:
+def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(InputError, match=r"needs at least 3 classes; got 2, in logits of shape \(1, 2\)"):
         dlr(torch.zeros(1, 2), Y)
     with pytest.raises(InputError, match="needs at least 4 classes; got 3"):

@@ -1,4 +1,4 @@
-"""What holds for every loss: finite, differentiable, one value per example, untouched by what must not matter."""
+"""Properties of every loss: finite, differentiable, one value per example, invariant where it should be."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def other(logits: Tensor) -> Tensor:
-    """A second output of the network, exact in every precision: the same, more confident."""
+    """A more confident second output of the network, exact in every precision."""
     return 2 * logits
 
 
@@ -45,7 +45,7 @@ def soft_labels(C: int) -> Tensor:
     return 0.8 * torch.eye(C) + 0.2 / C
 
 
-# Each loss as a function of one output, and the fewest classes it takes.
+# Each loss as a function of one output, and the smallest number of classes it accepts.
 TABLE: dict[str, tuple[Loss, int]] = {
     "cross_entropy": (cross_entropy, 2),
     "std": (std, 3),
@@ -74,7 +74,7 @@ TABLE: dict[str, tuple[Loss, int]] = {
     "label_relaxation": (label_relaxation, 2),
     "online_label_smoothing": (lambda z, y: online_label_smoothing(z, y, soft_labels(z.shape[-1])), 2),
 }
-# Their gradients grow as one over the differences of the logits, out of the range of float16.
+# Losses whose gradients grow as one over the differences of the logits, beyond the range of float16.
 SCALE_FREE = {"log_std", "mdl pearson", "dlr", "dlr_targeted"}
 
 DEGENERATE: dict[str, Callable[[Tensor], Tensor]] = {
@@ -82,7 +82,7 @@ DEGENERATE: dict[str, Callable[[Tensor], Tensor]] = {
     "uniform": lambda z: torch.full_like(z, 0.1),
     "uniform and large": lambda z: torch.full_like(z, -1e4),
     "untrained": lambda z: 1e-6 * z,
-    "nearly nothing": lambda z: 1e-30 * z,
+    "tiny": lambda z: 1e-30 * z,
     "saturated": lambda z: torch.where(z == z.amax(-1, keepdim=True), 1e4, -1e4),
     "all on class 0": lambda z: torch.where(torch.arange(z.shape[-1]) == 0, 1e4, torch.full_like(z, -1e4)),
     "class 0 impossible": lambda z: torch.where(torch.arange(z.shape[-1]) == 0, -1e4, z),
@@ -113,7 +113,7 @@ def test_every_public_loss_has_a_row() -> None:
     assert all(callable(getattr(ctrobust.losses, name)) for name in public)
 
 
-def test_registry_of_training_losses() -> None:
+def test_the_registry_of_training_losses() -> None:
     assert {
         "ce": cross_entropy,
         "label-smoothing": label_smoothing,
@@ -124,7 +124,7 @@ def test_registry_of_training_losses() -> None:
 
 @rows()
 @pytest.mark.parametrize("make", DEGENERATE.values(), ids=DEGENERATE.keys())
-def test_finite(loss: Loss, classes: int, make: Callable[[Tensor], Tensor]) -> None:
+def test_values_and_gradients_are_finite(loss: Loss, classes: int, make: Callable[[Tensor], Tensor]) -> None:
     for dtype in (torch.float32, torch.float64):
         for N, C in [(1, classes), (7, classes + 1), (12, 10)]:
             logits, y = batch(N, C)
@@ -149,7 +149,7 @@ def test_half_precision_is_computed_in_float32(name: str, dtype: torch.dtype) ->
 
 
 @rows()
-def test_gradcheck(loss: Loss, classes: int) -> None:
+def test_gradients_pass_gradcheck(loss: Loss, classes: int) -> None:
     for N, C in [(1, classes), (4, 6)]:
         logits, y = batch(N, C)
         assert torch.autograd.gradcheck(lambda z, y=y: loss(z, y), (logits.requires_grad_(),))
@@ -163,16 +163,16 @@ def test_autocast_changes_nothing(loss: Loss, classes: int) -> None:
         assert torch.equal(loss(logits.float(), y), expected)
 
 
-# The mask of eta=50 compares the examples of a batch: it needs one, and where scores tie rounding decides.
+# Without mdl eta=50, whose mask compares the examples of a batch.
 @rows("mdl eta=50")
-def test_each_example_by_itself(loss: Loss, classes: int) -> None:
+def test_an_examples_loss_does_not_depend_on_the_batch(loss: Loss, classes: int) -> None:
     logits, y = batch(5, classes + 2)
     alone = torch.cat([loss(logits[n : n + 1], y[n : n + 1]) for n in range(5)])
     torch.testing.assert_close(loss(logits, y), alone)
     assert loss(logits[:0], y[:0]).shape == (0,)
 
 
-# Logits on a grid, so that a shift is exact and ties stay ties.
+# Logits on a grid, so that a shift is exact and equal logits stay equal.
 GRID = st.lists(st.lists(st.integers(-160, 160).map(lambda i: i / 8), min_size=6, max_size=6), min_size=3, max_size=3)
 
 
@@ -185,7 +185,7 @@ def test_a_shift_of_the_logits_changes_nothing(loss: Loss, classes: int, grid: l
     torch.testing.assert_close(loss(logits + shift, y), loss(logits, y), rtol=1e-9, atol=1e-9)
 
 
-# The target of the targeted loss is one of the wrong classes.
+# Without the targeted loss, whose target is one of the wrong classes.
 @rows("mdl eta=50", "dlr_targeted")
 @settings(max_examples=15, deadline=None)
 @given(grid=GRID, order=st.permutations(range(1, 6)))
@@ -198,14 +198,14 @@ def test_the_order_of_the_wrong_classes_changes_nothing(
 
 
 @rows()
-def test_too_few_classes_refused(loss: Loss, classes: int) -> None:
+def test_too_few_classes_are_refused(loss: Loss, classes: int) -> None:
     logits, y = batch(3, classes - 1)
     with pytest.raises(InputError, match=f"this loss needs at least {classes} classes; got {classes - 1}, in "):
         loss(logits, y)
 
 
 @rows("kl", "kl same", "kl opposite")
-def test_labels_refused(loss: Loss, classes: int) -> None:
+def test_impossible_labels_are_refused(loss: Loss, classes: int) -> None:
     logits, y = batch(3, classes)
     with pytest.raises(InputError, match=r"y must be an integer tensor of shape \(3,\), .*; got .* of shape \(2,\)"):
         loss(logits, y[:2])

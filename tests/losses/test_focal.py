@@ -26,12 +26,12 @@ def test_gamma_zero_is_cross_entropy() -> None:
     assert torch.equal(focal(logits, y, gamma=0.0), cross_entropy(logits, y))
 
 
-def test_a_small_gamma_has_a_finite_gradient_at_certainty() -> None:
+def test_a_gamma_below_one_has_a_finite_gradient_where_p_y_is_one() -> None:
     logits = torch.tensor([[1e4, 0.0, 0.0]], requires_grad=True)
     (gradient,) = torch.autograd.grad(focal(logits, Y, gamma=0.5).sum(), logits)
     assert gradient.tolist() == [[0.0, 0.0, 0.0]]
 
 
-def test_refusals() -> None:
+def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="gamma must be a finite number of at least 0; got -2"):
         focal(P, Y, gamma=-2)

@@ -1,4 +1,4 @@
-"""What the losses refuse, and in which words."""
+"""The checks of the losses' arguments and their messages."""
 
 import re
 from typing import Any
@@ -21,7 +21,7 @@ LOGITS = torch.zeros(3, 4)
         (torch.float64, torch.float64),
     ],
 )
-def test_precision(given: torch.dtype, computed: torch.dtype) -> None:
+def test_half_precision_becomes_float32_and_float64_stays(given: torch.dtype, computed: torch.dtype) -> None:
     assert checked_logits(LOGITS.to(given)).dtype == computed
 
 
@@ -42,18 +42,18 @@ def test_logits_that_fit_are_not_copied() -> None:
         (torch.zeros(3, 1), "this loss needs at least 2 classes; got 1, in logits of shape (3, 1)"),
     ],
 )
-def test_logits_refused(logits: torch.Tensor, message: str) -> None:
+def test_impossible_logits_are_refused(logits: torch.Tensor, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         checked_logits(logits)
 
 
-def test_logits_refused_by_the_name_the_caller_uses() -> None:
+def test_the_message_uses_the_callers_name_of_the_argument() -> None:
     with pytest.raises(InputError, match=re.escape("logits_k must be a floating tensor of shape (K, N, C)")):
         checked_logits(LOGITS, axes="KNC", name="logits_k")
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
-def test_every_integer_type_labels(dtype: torch.dtype) -> None:
+def test_labels_of_every_integer_type_are_accepted(dtype: torch.dtype) -> None:
     y = checked_labels(torch.tensor([0, 3, 1], dtype=dtype), LOGITS)
     assert y.dtype == torch.int64
     assert y.tolist() == [0, 3, 1]
@@ -70,28 +70,28 @@ def test_every_integer_type_labels(dtype: torch.dtype) -> None:
         (torch.tensor([0, -100, 1]), "y must lie in 0..3 for 4 classes; got -100"),
     ],
 )
-def test_labels_refused(y: torch.Tensor, message: str) -> None:
+def test_impossible_labels_are_refused(y: torch.Tensor, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
         checked_labels(y, LOGITS)
 
 
-def test_labels_on_another_device_refused() -> None:
+def test_labels_on_another_device_are_refused() -> None:
     with pytest.raises(InputError, match="y must be on the device of the logits, meta; got cpu"):
         checked_labels(torch.tensor([0, 1, 2]), LOGITS.to("meta"))
 
 
-def test_the_range_of_labels_is_not_read_off_the_cpu() -> None:
-    # Reading a value of a meta tensor raises, as reading one of an accelerator's would wait.
+def test_the_range_of_labels_is_checked_only_on_the_cpu() -> None:
+    # Reading a value of a meta tensor raises, as reading one from an accelerator would synchronize.
     y = checked_labels(torch.tensor([0, 1, 2], device="meta"), LOGITS.to("meta"))
     assert y.device.type == "meta"
 
 
-def test_no_examples() -> None:
+def test_a_batch_of_no_examples_is_accepted() -> None:
     assert checked_labels(torch.empty(0, dtype=torch.int64), torch.empty(0, 4)).shape == (0,)
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
-def test_numbers_refused(value: float) -> None:
+def test_numbers_out_of_range_are_refused(value: float) -> None:
     with pytest.raises(InputError, match=re.escape(f"gamma must be a finite number of at least 0; got {value}")):
         check_number(value, "gamma")
 
@@ -102,13 +102,13 @@ def test_values_that_are_no_numbers_are_refused(value: Any) -> None:
         check_number(value, "gamma")
 
 
-def test_number_above_refused() -> None:
+def test_numbers_above_the_upper_bound_are_refused() -> None:
     check_number(100, "eta", high=100)
     with pytest.raises(InputError, match=re.escape("eta must be a finite number between 0 and 100; got 100.5")):
         check_number(100.5, "eta", high=100)
 
 
-def test_choice_refused() -> None:
+def test_words_that_are_not_allowed_are_refused() -> None:
     check_choice("adv", "std_at", ("adv", "clean"))
     with pytest.raises(InputError, match="std_at must be one of 'adv', 'clean'; got 'both'"):
         check_choice("both", "std_at", ("adv", "clean"))

@@ -15,7 +15,7 @@ def test_hand_computed() -> None:
 
 
 @pytest.mark.parametrize("p_y", [0.91, 0.999, 1.0])
-def test_confident_enough_is_zero_and_still(p_y: float) -> None:
+def test_loss_and_gradient_are_zero_where_p_y_is_at_least_one_minus_alpha(p_y: float) -> None:
     logits = torch.tensor([[p_y, 1 - p_y, 1e-30]]).clamp_min(1e-30).log().requires_grad_()
     loss = label_relaxation(logits, Y)
     assert loss.item() == 0
@@ -29,13 +29,13 @@ def test_is_the_divergence_to_the_nearest_allowed_distribution() -> None:
     torch.testing.assert_close(label_relaxation(p.log(), Y, alpha=0.2), expected)
 
 
-def test_is_continuous_where_it_starts() -> None:
+def test_is_continuous_at_p_y_equal_to_one_minus_alpha() -> None:
     p_y = torch.tensor([0.9 - 1e-6, 0.9 + 1e-6], dtype=torch.float64)
     loss = label_relaxation(torch.stack([p_y, 1 - p_y], -1).log(), torch.tensor([0, 0]))
     assert loss.tolist() == pytest.approx([0.0, 0.0], abs=1e-10)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, -0.1, float("nan")])
-def test_refusals(alpha: float) -> None:
+def test_impossible_arguments_are_refused(alpha: float) -> None:
     with pytest.raises(InputError, match=f"alpha must lie strictly between 0 and 1; got {alpha}"):
         label_relaxation(P, Y, alpha=alpha)

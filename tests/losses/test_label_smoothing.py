@@ -24,6 +24,6 @@ def test_no_smoothing_is_cross_entropy() -> None:
     assert torch.equal(label_smoothing(P, Y, epsilon=0.0), cross_entropy(P, Y))
 
 
-def test_refusals() -> None:
+def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(InputError, match=r"epsilon must be a finite number between 0 and 1; got 1.5"):
         label_smoothing(P, Y, epsilon=1.5)

@@ -74,14 +74,14 @@ def test_equal_subnetworks_have_similarity_one(diversity: Diversity) -> None:
 
 
 def test_similarity_does_not_underflow_with_the_wrong_probabilities() -> None:
-    certain = PQ.clone()
-    certain[..., 0] = 500.0
+    confident = PQ.clone()
+    confident[..., 0] = 500.0
     for diversity in DIVERSITIES:
-        torch.testing.assert_close(wrong_similarity(certain, Y, diversity), wrong_similarity(PQ, Y, diversity))
+        torch.testing.assert_close(wrong_similarity(confident, Y, diversity), wrong_similarity(PQ, Y, diversity))
 
 
-def test_pearson_of_a_constant_vector_is_zero_and_still() -> None:
-    # The third of the sub-networks gives all wrong classes the same probability.
+def test_pearson_of_a_constant_vector_and_its_gradient_are_zero() -> None:
+    # The third sub-network gives all wrong classes the same probability.
     logits_k = torch.cat([PQ, torch.tensor([[[2.0, 0.1, 0.1, 0.1]]])]).requires_grad_()
     similarity = wrong_similarity(logits_k, Y, "pearson")
     assert similarity.item() == pytest.approx((-0.993399 / 3 + 1) / 2, abs=1e-6)
@@ -92,7 +92,7 @@ def test_pearson_of_a_constant_vector_is_zero_and_still() -> None:
 
 @pytest.mark.parametrize("base", [*LOSSES.values(), partial(online_label_smoothing, soft_labels=torch.eye(5))])
 @pytest.mark.parametrize("K", [1, 2, 4])
-def test_rho_zero_is_multi_sample_dropout_to_the_bit(K: int, base: partial[Tensor]) -> None:
+def test_rho_zero_is_multi_sample_dropout_bit_for_bit(K: int, base: partial[Tensor]) -> None:
     logits_k, y = outputs(K, 7, 5, torch.float32)
     logits_k.requires_grad_()
     one = mdl(logits_k, y, rho=0.0, eta=70, base=base)
@@ -109,7 +109,7 @@ def test_rho_zero_is_the_mean_of_cross_entropies(rows: list[list[float]]) -> Non
     assert torch.equal(mdl(logits_k, Y, rho=0.0), expected)
 
 
-def test_base() -> None:
+def test_base_replaces_cross_entropy() -> None:
     logits_k, y = outputs(3, 6, 5)
     expected = torch.stack([label_smoothing(logits, y) for logits in logits_k]).mean(0) + wrong_similarity(logits_k, y)
     torch.testing.assert_close(mdl(logits_k, y, base=label_smoothing), expected)
@@ -121,7 +121,7 @@ def test_mask_score_is_minus_log_of_the_mean_probability() -> None:
     assert not mask_score(logits_k.requires_grad_(), y).requires_grad
 
 
-def test_mask_score_where_the_mean_probability_underflows() -> None:
+def test_mask_score_is_finite_where_the_mean_probability_underflows() -> None:
     logits_k = torch.tensor([0.0, 300.0, 0.0]).expand(4, 1, 3)
     assert mask_score(logits_k, Y).item() == pytest.approx(300)
 
@@ -134,13 +134,13 @@ def test_threshold_is_the_interpolated_percentile(N: int, eta: float) -> None:
 
 
 @pytest.mark.parametrize("eta", [0, 10, 30, 70, 90, 100])
-def test_threshold_at_a_whole_rank_is_that_score(eta: int) -> None:
+def test_threshold_at_a_whole_rank_is_exactly_that_score(eta: int) -> None:
     score = torch.rand(101, generator=torch.Generator().manual_seed(0))
     assert int((score <= mask_threshold(score, eta)).sum()) == eta + 1
 
 
 @pytest.mark.parametrize(("eta", "kept"), [(100, 128), (90, 115), (80, 102), (70, 89)])
-def test_how_many_the_mask_keeps(eta: float, kept: int) -> None:
+def test_the_mask_keeps_eta_percent_of_the_batch(eta: float, kept: int) -> None:
     logits_k, y = outputs(4, 128, 10)
     ce = mdl(logits_k, y, rho=0.0)
     masked, unmasked = mdl(logits_k, y, eta=eta), mdl(logits_k, y)
@@ -157,7 +157,7 @@ def test_equal_scores_are_all_kept() -> None:
     assert torch.equal(mdl(logits_k, y, eta=30), mdl(logits_k, y))
 
 
-def test_mask_carries_no_gradient() -> None:
+def test_the_mask_carries_no_gradient() -> None:
     logits_k, y = outputs(3, 10, 5)
     logits_k.requires_grad_()
     kept = mask_score(logits_k, y) <= mask_threshold(mask_score(logits_k, y), 60)
@@ -190,16 +190,16 @@ def test_a_given_threshold_makes_shards_agree_with_the_whole_batch() -> None:
         (torch.zeros(0, 1, 4), "sub-networks; got 0"),
     ],
 )
-def test_outputs_refused(logits_k: Tensor, message: str) -> None:
+def test_impossible_outputs_are_refused(logits_k: Tensor, message: str) -> None:
     with pytest.raises(InputError, match=message):
         mdl(logits_k, Y)
 
 
-def test_two_classes_have_a_multi_sample_dropout() -> None:
+def test_rho_zero_accepts_two_classes() -> None:
     assert mdl(torch.zeros(2, 1, 2), Y, rho=0.0).item() == pytest.approx(0.693147, abs=1e-6)
 
 
-def test_settings_refused() -> None:
+def test_impossible_settings_are_refused() -> None:
     with pytest.raises(InputError, match="rho must be a finite number of at least 0; got -1"):
         mdl(PQ, Y, rho=-1)
     with pytest.raises(InputError, match="eta must be a finite number between 0 and 100; got 101"):

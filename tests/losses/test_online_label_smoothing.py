@@ -34,6 +34,6 @@ def test_soft_labels_of_another_precision() -> None:
 
 
 @pytest.mark.parametrize("soft_labels", [torch.zeros(4), torch.zeros(3, 4), torch.zeros(4, 4, dtype=torch.int64)])
-def test_refusals(soft_labels: torch.Tensor) -> None:
+def test_impossible_arguments_are_refused(soft_labels: torch.Tensor) -> None:
     with pytest.raises(InputError, match=r"soft_labels must be a floating tensor of shape \(4, 4\) for 4 classes; got"):
         online_label_smoothing(P, Y, soft_labels)

@@ -22,7 +22,7 @@ def test_hand_computed() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(ROWS)
-def test_gamma_zero_is_cross_entropy_to_the_bit(rows: list[list[float]]) -> None:
+def test_gamma_zero_is_cross_entropy_bit_for_bit(rows: list[list[float]]) -> None:
     logits = torch.tensor(rows, requires_grad=True)
     y = torch.arange(len(rows))
     one, other = sce(logits, y, gamma=0.0), cross_entropy(logits, y)
@@ -30,12 +30,12 @@ def test_gamma_zero_is_cross_entropy_to_the_bit(rows: list[list[float]]) -> None
     assert torch.equal(*(torch.autograd.grad(loss.sum(), logits)[0] for loss in (one, other)))
 
 
-def test_gamma_zero_where_the_deviation_has_no_gradient() -> None:
+def test_gamma_has_no_effect_where_all_wrong_classes_are_equal() -> None:
     logits = torch.zeros(2, 10, requires_grad=True)
     y = torch.tensor([0, 9])
     one, other = (torch.autograd.grad(loss(logits, y).sum(), logits)[0] for loss in (cross_entropy, sce))
     assert torch.equal(torch.autograd.grad(sce(logits, y, gamma=0).sum(), logits)[0], one)
-    # With all wrong classes equal STD is zero and its gradient too: no gamma changes anything.
+    # STD and its gradient are zero, so no gamma changes the gradient.
     torch.testing.assert_close(one, other)
 
 
@@ -58,7 +58,7 @@ def test_nothing_is_detached() -> None:
     torch.testing.assert_close(by_sce, expected.detach())
 
 
-def test_refusals() -> None:
+def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="gamma must be a finite number of at least 0; got -1"):
         sce(P, Y, gamma=-1)
     with pytest.raises(InputError, match="needs at least 3 classes; got 2"):

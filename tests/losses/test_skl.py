@@ -24,7 +24,7 @@ def test_hand_computed() -> None:
 @pytest.mark.parametrize("std_at", ["adv", "clean"])
 @settings(max_examples=50, deadline=None)
 @given(adv=ROW, clean=ROW)
-def test_gamma_zero_is_kl_to_the_bit(adv: list[float], clean: list[float], std_at: Literal["adv", "clean"]) -> None:
+def test_gamma_zero_is_kl_bit_for_bit(adv: list[float], clean: list[float], std_at: Literal["adv", "clean"]) -> None:
     z, w = (torch.tensor([row], requires_grad=True) for row in (adv, clean))
     one, other = skl(z, w, Y, gamma=0.0, std_at=std_at), kl(z, w)
     assert torch.equal(one, other)
@@ -32,7 +32,7 @@ def test_gamma_zero_is_kl_to_the_bit(adv: list[float], clean: list[float], std_a
         assert torch.equal(a, b)
 
 
-def signs(std_at: Literal["adv", "clean"]) -> tuple[torch.Tensor, torch.Tensor]:
+def gradient_signs(std_at: Literal["adv", "clean"]) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(100, 10, generator=generator, requires_grad=True)
     w = torch.randn(100, 10, generator=generator)
@@ -41,12 +41,12 @@ def signs(std_at: Literal["adv", "clean"]) -> tuple[torch.Tensor, torch.Tensor]:
     return one.sign(), other.sign()
 
 
-def test_at_clean_the_attacks_gradient_has_the_sign_of_kl() -> None:
-    assert torch.equal(*signs("clean"))
+def test_with_std_at_clean_the_attacks_gradient_has_the_sign_of_kl() -> None:
+    assert torch.equal(*gradient_signs("clean"))
 
 
-def test_at_adv_it_has_not() -> None:
-    one, other = signs("adv")
+def test_with_std_at_adv_the_signs_differ() -> None:
+    one, other = gradient_signs("adv")
     assert (one != other).float().mean() > 0.05
 
 
@@ -56,7 +56,7 @@ def test_nothing_is_detached(std_at: Literal["adv", "clean"]) -> None:
     assert torch.autograd.gradcheck(lambda a, b: skl(a, b, torch.tensor([0, 4, 2]), 2.0, std_at), (z, w))
 
 
-def test_refusals() -> None:
+def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(InputError, match="std_at must be one of 'adv', 'clean'; got 'both'"):
         skl(P, Q, Y, std_at=cast("Literal['adv']", "both"))
     with pytest.raises(InputError, match="gamma must be a finite number of at least 0; got nan"):

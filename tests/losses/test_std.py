@@ -40,7 +40,7 @@ def test_is_the_unbiased_deviation_of_the_wrong_probabilities(C: int) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=3, max_size=12), st.integers(0, 11))
-def test_bounds(row: list[float], label: int) -> None:
+def test_values_are_within_the_bounds(row: list[float], label: int) -> None:
     C = len(row)
     logits, y = torch.tensor([row]), torch.tensor([label % C])
     wrong = 1 - logits.softmax(-1)[0, y].item()
@@ -48,7 +48,7 @@ def test_bounds(row: list[float], label: int) -> None:
     assert math.log(FLAT) - 2e4 - math.log(C) <= log_std(logits, y).item() <= -math.log(C - 1) / 2 + 1e-6
 
 
-def test_bound_is_reached() -> None:
+def test_the_upper_bound_is_reached() -> None:
     assert std(torch.tensor([[0.0, 1e4] + [0.0] * 8]), Y).item() == pytest.approx(1 / 3)
 
 
@@ -76,7 +76,7 @@ def test_value_at_equal_wrong_classes() -> None:
     assert log_std(torch.zeros(1, 10), Y).item() == pytest.approx(math.log(FLAT / 10))
 
 
-def test_log_std_is_alive_where_std_underflows() -> None:
+def test_log_std_has_a_gradient_where_std_underflows() -> None:
     logits = torch.tensor([[200.0, 0.0, 1.0, 2.0]])
     assert std(logits, Y).item() == 0
     assert torch.equal(gradient(std, logits, Y), torch.zeros(1, 4))
@@ -88,8 +88,10 @@ def test_log_std_is_alive_where_std_underflows() -> None:
 
 
 @pytest.mark.parametrize("loss", [std, log_std])
-def test_gradient_of_a_certain_mistake_is_small_and_right(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
-    # The first wrong class holds all but 1e-8 of the probability: in float32 its own gradient would be 1 - 1.
+def test_the_gradient_is_accurate_at_a_confident_wrong_class(
+    loss: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    # The first wrong class has all but 1e-8 of the probability: computed directly in float32 its gradient is 1 - 1.
     logits = torch.tensor([[0.0, 20.0, 1.0, -1.0]])
     single, exact = gradient(loss, logits, Y), gradient(loss, logits.double(), Y)
     assert single.sign().tolist() == exact.sign().tolist() == [[-1, 1, -1, -1]]
@@ -98,7 +100,7 @@ def test_gradient_of_a_certain_mistake_is_small_and_right(loss: Callable[[Tensor
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 5.0])
-def test_both_gradients_have_one_sign_where_both_are_alive(scale: float) -> None:
+def test_both_gradients_have_the_same_sign_where_neither_underflows(scale: float) -> None:
     generator = torch.Generator().manual_seed(0)
     logits = scale * torch.randn(200, 10, generator=generator)
     y = torch.randint(0, 10, (200,), generator=generator)

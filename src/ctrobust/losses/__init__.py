@@ -1,8 +1,8 @@
 """Losses: logits and labels in, one value per example out.
 
-Every loss takes (N, C) logits and (N,) integer labels and returns (N,): the caller reduces. Natural logarithm. Half
-precision and bfloat16 are computed and returned in float32, float64 stays. Values and gradients are finite for finite
-logits, those of untrained and of saturated networks included.
+Every loss takes (N, C) logits and (N,) integer labels and returns (N,): the caller reduces. Logarithms are natural.
+Half precision and bfloat16 are computed and returned in float32; float64 stays float64. Values and gradients are finite
+for all finite logits, including those of untrained and of saturated networks.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ __all__ = [
     "wrong_similarity",
 ]
 
-# What a network can be trained on as it is, and what `mdl` takes as its base.
+# The losses for natural training, which are also possible base losses of `mdl`.
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "ce": cross_entropy,
     "label-smoothing": label_smoothing,

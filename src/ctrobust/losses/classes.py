@@ -1,9 +1,9 @@
-r"""An example's own class and its wrong ones, the paper's f(x)\y."""
+r"""The label's class and the wrong classes, the paper's f(x)\y."""
 
 import torch
 from torch import Tensor
 
-# Wrong probabilities that differ by less than this part of the largest of them count as equal. It bounds the gradients
+# Wrong probabilities that differ by less than this share of the largest one count as equal. This bounds the gradients
 # of log STD and of Pearson's coefficient, which grow as one over that difference.
 FLAT = 1e-12
 
@@ -46,16 +46,16 @@ def wrong_classes(values: Tensor, y: Tensor) -> Tensor:
 
 
 def below_top(wrong: Tensor) -> tuple[Tensor, Tensor]:
-    """Measure the wrong logits from the largest of them.
+    """Subtract the largest wrong logit from the wrong logits.
 
-    That one becomes a constant 0 and receives its gradient through the others alone. So where it holds nearly all the
-    probability its gradient is as small as it should be, not the rounding of 1 - 1.
+    The largest one becomes a constant 0 and receives its gradient only through the others. So where it has nearly all
+    the probability, its gradient is as small as it should be instead of the rounding error of 1 - 1.
 
     Args:
         wrong: (..., C-1) logits of the wrong classes.
 
     Returns:
-        (..., C-1) logits less the largest, and (..., 1) the largest.
+        (..., C-1) the differences, and (..., 1) the largest logit.
 
     Example:
         >>> below_top(torch.tensor([[1.0, 4.0, 3.0]]))
@@ -66,12 +66,12 @@ def below_top(wrong: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def wrong_deviations(below: Tensor) -> Tensor:
-    """Deviations of the wrong probabilities from their mean, in units of the largest of them.
+    """Deviations of the wrong probabilities from their mean, in units of the largest wrong probability.
 
-    exp(b_j) - mean_j exp(b_j), b the logits below the top one
+    exp(b_j) - mean_j exp(b_j), b the logits minus the largest one
 
-    Up to one positive factor these are the deviations of p_j, and those of the softmax of the wrong logits. expm1 makes
-    them exactly zero for equal logits, and loses no digits for nearly equal ones.
+    Up to a positive factor these are the deviations of p_j, and of the softmax of the wrong logits. With expm1 they are
+    exactly zero for equal logits and accurate for nearly equal ones.
 
     Args:
         below: (..., C-1), from `below_top`.
@@ -88,7 +88,7 @@ def wrong_deviations(below: Tensor) -> Tensor:
 
 
 def log_wrong_probability(log_p: Tensor, y: Tensor) -> Tensor:
-    """log(1 - p_y), summed from the wrong classes: exact where p_y rounds to 1.
+    """log(1 - p_y), computed from the wrong classes and so accurate where p_y rounds to 1.
 
     Args:
         log_p: (N, C) log-probabilities.

@@ -7,12 +7,12 @@ from ctrobust.losses.classes import label_class
 from ctrobust.losses.inputs import checked_labels, checked_logits
 from ctrobust.losses.margin import margin
 
-# Croce and Hein's own; it keeps the ratio defined where the leading logits are equal.
+# Croce and Hein's constant; it keeps the ratio defined where the leading logits are equal.
 TINY = 1e-12
 
 
 def dlr(logits: Tensor, y: Tensor) -> Tensor:
-    """Margin of each example in units of the spread of its leading logits: invariant to their shift and scale.
+    """Margin of each example over the spread of its leading logits, invariant to shift and scale of the logits.
 
     -(z_y - max_{j != y} z_j) / (z_(1) - z_(3) + 1e-12), z_(1) >= z_(2) >= ... the sorted logits
 
@@ -34,7 +34,7 @@ def dlr(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def dlr_targeted(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
-    """Lead of each example's target class over its label, in units of the spread of its leading logits.
+    """Lead of each example's target class over its label, over the spread of its leading logits.
 
     -(z_y - z_t) / (z_(1) - (z_(3) + z_(4)) / 2 + 1e-12)
 

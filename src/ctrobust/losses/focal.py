@@ -7,7 +7,7 @@ from ctrobust.losses.inputs import check_number, checked_labels, checked_logits
 
 
 def focal(logits: Tensor, y: Tensor, gamma: float = 2.0) -> Tensor:
-    """Cross-entropy of each example, less of it the more confident the label (Lin et al.; FL in the paper's tables).
+    """Cross-entropy of each example, down-weighted as p_y grows (Lin et al.; FL in the paper's tables).
 
     (1 - p_y)^gamma L_CE
 

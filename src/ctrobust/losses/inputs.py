@@ -1,4 +1,4 @@
-"""What a loss accepts, and the precision it computes in."""
+"""Checks of the arguments of losses, and the precision of their computation."""
 
 import math
 from collections.abc import Collection
@@ -11,15 +11,15 @@ from ctrobust.errors import InputError
 
 
 def checked_logits(logits: Tensor, axes: str = "NC", classes: int = 2, name: str = "logits") -> Tensor:
-    """Return the logits in working precision, or refuse them.
+    """Return the logits in the precision of the computation; raise if they do not fit.
 
-    float64 stays; every other floating type is computed in float32.
+    float64 stays float64; every other floating type becomes float32.
 
     Args:
         logits: A floating tensor with one dimension per letter of `axes`, the last one the classes.
-        axes: What the dimensions mean, for the message.
-        classes: The fewest classes for which the loss is defined.
-        name: What the caller calls this argument, for the message.
+        axes: Names of the dimensions, for the message.
+        classes: Smallest number of classes for which the loss is defined.
+        name: Name of the argument, for the message.
 
     Example:
         >>> checked_logits(torch.zeros(2, 3, dtype=torch.bfloat16)).dtype
@@ -39,14 +39,14 @@ def checked_logits(logits: Tensor, axes: str = "NC", classes: int = 2, name: str
 
 
 def checked_labels(y: Tensor, logits: Tensor, name: str = "y") -> Tensor:
-    """Return the labels as int64, or refuse them.
+    """Return the labels as int64; raise if they do not fit.
 
-    Their range is read only on the CPU: on another device the check would make the host wait at every step.
+    Their range is checked only on the CPU: on another device the check would synchronize the host at every step.
 
     Args:
         y: (N,) integers in 0..C-1, on the device of the logits.
         logits: (..., N, C), already checked.
-        name: What the caller calls this argument, for the message.
+        name: Name of the argument, for the message.
 
     Example:
         >>> checked_labels(torch.tensor([2, 0], dtype=torch.int32), torch.zeros(2, 3))

@@ -8,11 +8,11 @@ from ctrobust.losses.inputs import checked_logits
 
 
 def kl(adv_logits: Tensor, clean_logits: Tensor) -> Tensor:
-    """Divergence of each example's attacked output from its clean one, in the direction of TRADES.
+    """Divergence of each example's attacked output from its clean output, in the direction of TRADES.
 
     L_KL(f(x*), f(x)) = sum_c q_c log(q_c / p_c), q = f(x) clean, p = f(x*) attacked
 
-    Differentiable in both. Equal outputs give zero up to rounding.
+    It is differentiable in both outputs, and zero up to rounding if they are equal.
 
     Args:
         adv_logits: (N, C), C >= 2.
@@ -31,7 +31,7 @@ def kl(adv_logits: Tensor, clean_logits: Tensor) -> Tensor:
     clean_logits = checked_logits(clean_logits, name="clean_logits")
     if adv_logits.shape != clean_logits.shape:
         raise InputError(
-            f"adv_logits and clean_logits must have one shape; "
+            f"adv_logits and clean_logits must have the same shape; "
             f"got {tuple(adv_logits.shape)} and {tuple(clean_logits.shape)}"
         )
     log_p, log_q = adv_logits.log_softmax(-1), clean_logits.log_softmax(-1)

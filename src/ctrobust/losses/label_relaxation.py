@@ -18,7 +18,7 @@ def label_relaxation(logits: Tensor, y: Tensor, alpha: float = 0.1) -> Tensor:
     Args:
         logits: (N, C), C >= 2.
         y: (N,) integer labels.
-        alpha: Mass the wrong classes may keep, strictly between 0 and 1.
+        alpha: Probability that the wrong classes may keep, strictly between 0 and 1.
 
     Returns:
         (N,).
@@ -34,6 +34,6 @@ def label_relaxation(logits: Tensor, y: Tensor, alpha: float = 0.1) -> Tensor:
     y = checked_labels(y, logits)
     log_p = logits.log_softmax(-1)
     log_label = label_class(log_p, y)
-    log_keep = math.log1p(-alpha)
-    divergence = (1 - alpha) * (log_keep - log_label) + alpha * (math.log(alpha) - log_wrong_probability(log_p, y))
-    return torch.where(log_label < log_keep, divergence, 0.0)
+    log_target = math.log1p(-alpha)
+    divergence = (1 - alpha) * (log_target - log_label) + alpha * (math.log(alpha) - log_wrong_probability(log_p, y))
+    return torch.where(log_label < log_target, divergence, 0.0)

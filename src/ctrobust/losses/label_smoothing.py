@@ -14,7 +14,7 @@ def label_smoothing(logits: Tensor, y: Tensor, epsilon: float = 0.1) -> Tensor:
     Args:
         logits: (N, C), C >= 2.
         y: (N,) integer labels.
-        epsilon: Mass spread evenly over all classes, in [0, 1].
+        epsilon: Probability spread evenly over all classes, in [0, 1].
 
     Returns:
         (N,).

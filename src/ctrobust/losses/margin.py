@@ -7,7 +7,7 @@ from ctrobust.losses.inputs import checked_labels, checked_logits
 
 
 def margin(logits: Tensor, y: Tensor) -> Tensor:
-    """How far the best wrong class is ahead of the label: positive where the example is misclassified.
+    """Lead of the best wrong class over the label, positive where the example is misclassified.
 
     max_{j != y} z_j - z_y
 

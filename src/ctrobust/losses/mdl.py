@@ -28,8 +28,8 @@ def mdl(
 
     L_MDL = sum_i L_CE^i / K + rho xi(P|eta) sum_{i<j} D(P^i, P^j) / (K (K-1) / 2)
 
-    The mask xi is 1 where `mask_score` <= T and carries no gradient. The mean of the result over the batch is the loss:
-    what the mask drops counts in the divisor. rho=0 is multi-sample dropout, to the bit.
+    The mask xi is 1 where `mask_score` <= T and carries no gradient. The batch's loss is the mean of the result over
+    all N examples, masked or not. rho=0 is multi-sample dropout, bit for bit.
 
     Args:
         logits_k: (K, N, C) outputs of the sub-networks; K >= 2 and C >= 3 unless rho=0.
@@ -38,8 +38,8 @@ def mdl(
         eta: Percentage of the batch that the mask keeps, in [0, 100]: T is the eta-percentile of the scores.
         diversity: D, "cosine" (MDL) or "pearson" (MDL-PCC).
         base: Loss of one sub-network, (N, C) and (N,) to (N,), in place of cross-entropy.
-        threshold: T itself, where the batch is spread over devices: `mask_threshold` of all its scores. eta is then
-            not used.
+        threshold: T itself, for a batch that several devices share: `mask_threshold` of the scores of the whole batch.
+            eta is then not used.
 
     Returns:
         (N,).
@@ -52,8 +52,8 @@ def mdl(
     check_number(rho, "rho")
     check_number(eta, "eta", high=100)
     check_choice(diversity, "diversity", ("cosine", "pearson"))
-    logits_k, y = _checked(logits_k, y)
-    loss = _each(base, logits_k, y).mean(0)
+    logits_k, y = _check_outputs(logits_k, y)
+    loss = _loss_of_each(base, logits_k, y).mean(0)
     if rho == 0:
         return loss
     orthogonal = wrong_similarity(logits_k, y, diversity)
@@ -64,12 +64,12 @@ def mdl(
 
 
 def wrong_similarity(logits_k: Tensor, y: Tensor, diversity: Diversity = "cosine") -> Tensor:
-    """How alike the sub-networks' wrong probabilities are, for each example the mean over the pairs of sub-networks.
+    """Similarity of the sub-networks' wrong probabilities, the mean over pairs of sub-networks for each example.
 
     D_1 = cosine of the wrong probabilities; D_2 = (Pe + 1) / 2, Pe their Pearson correlation coefficient
 
-    Both are the same for the softmax of the wrong logits, which does not underflow. Pe with a constant vector, one that
-    varies by less than `FLAT` (1e-12) of its largest entry, is 0, and so is its gradient.
+    Both are computed from the softmax of the wrong logits, which gives the same values and does not underflow. Pe of a
+    constant vector, one that varies by less than `FLAT` (1e-12) of its largest entry, is 0, and so is its gradient.
 
     Args:
         logits_k: (K, N, C), K >= 2 and C >= 3.
@@ -85,7 +85,7 @@ def wrong_similarity(logits_k: Tensor, y: Tensor, diversity: Diversity = "cosine
         tensor([0.0033])
     """
     check_choice(diversity, "diversity", ("cosine", "pearson"))
-    logits_k, y = _checked(logits_k, y, subnetworks=2, classes=3)
+    logits_k, y = _check_outputs(logits_k, y, subnetworks=2, classes=3)
     wrong = wrong_classes(logits_k, y)
     if diversity == "cosine":
         return _mean_cosine(wrong.softmax(-1))
@@ -95,9 +95,10 @@ def wrong_similarity(logits_k: Tensor, y: Tensor, diversity: Diversity = "cosine
 
 @torch.no_grad()
 def mask_score(logits_k: Tensor, y: Tensor) -> Tensor:
-    """How badly the mean of the sub-networks does on each example, without gradient.
+    """Cross-entropy of the mean output of the sub-networks for each example, without gradient.
 
-    -log p_y, p the mean of the K probability vectors; as log K - logsumexp_k(log p_y^k), finite where p_y underflows
+    -log p_y, p the mean of the K probability vectors, computed as log K - logsumexp_k(log p_y^k), which stays finite
+    where p_y underflows
 
     Args:
         logits_k: (K, N, C), K >= 1 and C >= 2.
@@ -111,14 +112,14 @@ def mask_score(logits_k: Tensor, y: Tensor) -> Tensor:
         >>> mask_score(torch.tensor([[p], [q]]).log(), torch.tensor([0]))
         tensor([0.7985])
     """
-    logits_k, y = _checked(logits_k, y)
-    return math.log(logits_k.shape[0]) - (-_each(cross_entropy, logits_k, y)).logsumexp(0)
+    logits_k, y = _check_outputs(logits_k, y)
+    return math.log(logits_k.shape[0]) - (-_loss_of_each(cross_entropy, logits_k, y)).logsumexp(0)
 
 
 def mask_threshold(score: Tensor, eta: float) -> Tensor:
-    """The mask's T: the linearly interpolated eta-percentile of a batch's scores.
+    """The threshold T of the mask, the linearly interpolated eta-percentile of a batch's scores.
 
-    As torch.quantile, but where the rank is a whole number T is that very score, so that the mask keeps it.
+    It equals torch.quantile, but where the rank is a whole number T is exactly that score, so that the mask keeps it.
 
     Args:
         score: (N,), N >= 1.
@@ -139,7 +140,7 @@ def mask_threshold(score: Tensor, eta: float) -> Tensor:
     return torch.lerp(ordered[math.floor(below)], ordered[math.ceil(below + weight)], weight)
 
 
-def _checked(logits_k: Tensor, y: Tensor, subnetworks: int = 1, classes: int = 2) -> tuple[Tensor, Tensor]:
+def _check_outputs(logits_k: Tensor, y: Tensor, subnetworks: int = 1, classes: int = 2) -> tuple[Tensor, Tensor]:
     """Check the outputs of K sub-networks and their labels."""
     logits_k = checked_logits(logits_k, axes="KNC", classes=classes, name="logits_k")
     if logits_k.shape[0] < subnetworks:
@@ -150,8 +151,8 @@ def _checked(logits_k: Tensor, y: Tensor, subnetworks: int = 1, classes: int = 2
     return logits_k, checked_labels(y, logits_k)
 
 
-def _each(base: Callable[[Tensor, Tensor], Tensor], logits_k: Tensor, y: Tensor) -> Tensor:
-    """Apply a loss of one network to K of them in one call: (K, N)."""
+def _loss_of_each(base: Callable[[Tensor, Tensor], Tensor], logits_k: Tensor, y: Tensor) -> Tensor:
+    """Apply a loss to the outputs of K sub-networks in one call: (K, N)."""
     K, N, _ = logits_k.shape
     values = base(logits_k.flatten(0, 1), y.repeat(K))
     if values.shape != (K * N,):
@@ -160,7 +161,7 @@ def _each(base: Callable[[Tensor, Tensor], Tensor], logits_k: Tensor, y: Tensor)
 
 
 def _mean_cosine(vectors: Tensor) -> Tensor:
-    """Mean cosine over the pairs of K vectors, (K, N, C-1) to (N,); a vector of no length has cosine 0 to all."""
+    """Mean cosine over the pairs of K vectors, (K, N, C-1) to (N,); a zero vector has cosine 0 with all others."""
     length: Tensor = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
     unit = vectors / length.masked_fill(length <= FLAT, math.inf)
     # The sum over ordered pairs, from |sum u|^2 = sum |u|^2 + sum_{i != j} u_i . u_j.

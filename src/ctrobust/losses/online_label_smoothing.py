@@ -15,8 +15,8 @@ def online_label_smoothing(logits: Tensor, y: Tensor, soft_labels: Tensor) -> Te
     Args:
         logits: (N, C), C >= 2.
         y: (N,) integer labels.
-        soft_labels: (C, C) S, on the device of the logits; its row y is the mean output of the last epoch's correctly
-            classified examples of class y. All zero in the first epoch, which leaves L_CE / 2.
+        soft_labels: (C, C) S, on the device of the logits; row y is the mean output of the last epoch's correctly
+            classified examples of class y. S is zero in the first epoch, which leaves L_CE / 2.
 
     Returns:
         (N,).

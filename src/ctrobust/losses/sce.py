@@ -12,7 +12,7 @@ def sce(logits: Tensor, y: Tensor, gamma: float = 2.0) -> Tensor:
 
     L_SCE = exp(gamma L_STD) L_CE
 
-    Nothing is detached. gamma=0 is `cross_entropy`, to the bit.
+    Nothing is detached. gamma=0 is `cross_entropy`, bit for bit.
 
     Args:
         logits: (N, C), C >= 3 (2 with gamma=0).

@@ -20,9 +20,9 @@ def skl(
 
     L_SKL = exp(gamma L_STD) L_KL(f(x*), f(x))
 
-    Nothing is detached. gamma=0 is `kl`, to the bit. The paper's equation prints L_STD of the clean output, its proof
-    differentiates that of the attacked one: the default follows the proof, `std_at="clean"` the equation. At the clean
-    output L_STD is a constant to the attack, whose gradient then has the sign of that of `kl`.
+    Nothing is detached. gamma=0 is `kl`, bit for bit. The paper's equation prints L_STD of the clean output, and its
+    proof differentiates L_STD of the attacked output: the default follows the proof, `std_at="clean"` the equation.
+    With "clean" L_STD is a constant in the attack, whose gradient then has the same sign as that of `kl`.
 
     Args:
         adv_logits: (N, C), C >= 3 (2 with gamma=0).

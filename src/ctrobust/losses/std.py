@@ -14,7 +14,7 @@ def std(logits: Tensor, y: Tensor) -> Tensor:
 
     L_STD = S(f(x)\y), S the unbiased standard deviation (divisor C - 2)
 
-    It lies in [0, 1/sqrt(C-1)]. Its gradient, infinite where all wrong probabilities are equal, is zero there.
+    L_STD is in [0, 1/sqrt(C-1)]. Where all wrong probabilities are equal the true gradient is infinite; zero is used.
 
     Args:
         logits: (N, C), C >= 3: a single wrong class has no deviation.
@@ -33,14 +33,14 @@ def std(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def log_std(logits: Tensor, y: Tensor) -> Tensor:
-    """Logarithm of the standard deviation loss, alive where the loss itself underflows.
+    """Logarithm of the standard deviation loss, whose gradient does not vanish where the loss underflows.
 
     log L_STD = log(1 - p_y) + log S(c), c the softmax of the wrong logits
 
-    Its gradient is that of L_STD over L_STD: the same direction, so an attack that uses only the gradient's sign may
-    ascend either. A confident network's wrong probabilities, and with them the gradient of L_STD, vanish in float32;
-    this one does not. A deviation below `FLAT` (1e-12) of the largest wrong probability is taken to be that, with
-    gradient zero.
+    Its gradient is the gradient of L_STD divided by L_STD. Both have the same sign, so an attack that uses only the
+    sign may ascend either. The wrong probabilities of a confident network, and with them the gradient of L_STD,
+    underflow in float32; the gradient of the logarithm does not. A deviation below `FLAT` (1e-12) of the largest wrong
+    probability is raised to that bound, with gradient zero.
 
     Args:
         logits: (N, C), C >= 3.
@@ -60,11 +60,11 @@ def log_std(logits: Tensor, y: Tensor) -> Tensor:
 
 
 def _factors(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Split STD in two factors that do not underflow: log of the largest wrong probability, and STD in units of it."""
+    """Two factors of STD that do not underflow: the log of the largest wrong probability, and STD in units of it."""
     logits = checked_logits(logits, classes=3)
     y = checked_labels(y, logits)
     below, top = below_top(wrong_classes(logits, y))
-    # vector_norm, unlike the square root of a variance, has gradient zero at zero.
+    # The gradient of vector_norm at zero is zero; that of the square root of a variance is infinite.
     spread: Tensor = torch.linalg.vector_norm(wrong_deviations(below), dim=-1) / math.sqrt(logits.shape[-1] - 2)
-    everything = torch.cat([below, label_class(logits, y).unsqueeze(-1) - top], dim=-1)
-    return -everything.logsumexp(-1), spread
+    relative = torch.cat([below, label_class(logits, y).unsqueeze(-1) - top], dim=-1)
+    return -relative.logsumexp(-1), spread
