@@ -31,16 +31,15 @@ ARROWS: dict[str, set[str]] = {
     "execution": {
         "specs", "data", "losses", "regularizers", "models", "attacks", "evaluation", "recipes", "store", "training",
     },
-    "display": set(),
-    "cli": {"display", "specs", "data", "execution", "training", "store"},
+    "cli": {"specs", "data", "execution", "training", "store"},
     "__main__": {"cli"},
     "__init__": set(),
 }  # fmt: skip
 """Room -> the rooms that it may import."""
 
 TYPES_ONLY: dict[str, set[str]] = {
-    "display": {"data", "evaluation", "execution"},
-    "__init__": set(ARROWS) - {"cli", "display", "execution"},
+    "cli": {"outcomes"},
+    "__init__": set(ARROWS) - {"cli", "execution"},
 }
 """Room -> the rooms that it may import besides under `if TYPE_CHECKING:`."""
 
@@ -153,15 +152,15 @@ def test_no_torch_in(module: str) -> None:
     assert [name for name, _, _ in imports(text, module) if name.split(".")[0] in ("torch", "numpy")] == []
 
 
-def test_display_needs_no_torch_at_run_time() -> None:
-    (text,) = [text for name, _, text in sources() if name == "ctrobust.display"]
-    assert [one for one in imports(text, "ctrobust.display") if one.module.startswith("torch")] == []
-    at_run_time = {one.module for one in imports(text, "ctrobust.display") if not one.types_only}
-    assert "rich.console" in at_run_time
-    assert not any(name.startswith("ctrobust") for name in at_run_time)
+@pytest.mark.parametrize("module", ["console", "evaluation_tables", "progress", "tables", "training_summary"])
+def test_what_is_printed_needs_no_torch_at_run_time(module: str) -> None:
+    (text,) = [text for name, _, text in sources() if name == f"ctrobust.cli.{module}"]
+    at_run_time = {one.module for one in imports(text, f"ctrobust.cli.{module}") if not one.types_only}
+    assert not any(name.startswith("torch") for name in at_run_time)
+    assert {room_of(name) for name in at_run_time if name.startswith("ctrobust")} <= {"cli", "specs"}
 
 
-@pytest.mark.parametrize("module", ["ctrobust", "ctrobust.cli", "ctrobust.display", "ctrobust.specs"])
+@pytest.mark.parametrize("module", ["ctrobust", "ctrobust.cli", "ctrobust.specs"])
 def test_importing_loads_no_torch(module: str) -> None:
     program = f"import sys, {module}; print({module!r} in sys.modules, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
@@ -183,10 +182,10 @@ def test_importing_loads_no_torch(module: str) -> None:
         ("ctrobust.losses.sce", "__import__(name)", ["imports a module by a computed name"]),
         ("ctrobust.losses.sce", "from ctrobust import evaluate", ["losses -> __init__"]),
         ("ctrobust.errors", "from ctrobust import draws", ["errors -> draws"]),
-        ("ctrobust.display", "from ctrobust.data import Dataset", ["display -> data"]),
-        ("ctrobust.display", "if TYPE_CHECKING:\n    from ctrobust.data import Dataset", []),
-        ("ctrobust.display", "if TYPE_CHECKING:\n    from ctrobust.training import load", ["display -> training"]),
-        ("ctrobust.display", "if not TYPE_CHECKING:\n    from ctrobust import data", ["display -> data"]),
+        ("ctrobust.cli.tables", "from ctrobust.outcomes import Interval", ["cli -> outcomes"]),
+        ("ctrobust.cli.tables", "if TYPE_CHECKING:\n    from ctrobust.outcomes import Interval", []),
+        ("ctrobust.cli.tables", "if TYPE_CHECKING:\n    from ctrobust.models import load", ["cli -> models"]),
+        ("ctrobust.cli.tables", "if not TYPE_CHECKING:\n    from ctrobust import outcomes", ["cli -> outcomes"]),
         ("ctrobust.attacks.pgd", "if TYPE_CHECKING:\n    from ctrobust import models", ["attacks -> models"]),
     ],
 )

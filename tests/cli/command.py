@@ -18,7 +18,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*(?:3[0-9]|9[0-7])[0-9;]*m")
 
 
 class Done(NamedTuple):
-    """What a command left behind."""
+    """Exit code and output of a finished command."""
 
     code: int
     out: str
@@ -35,18 +35,18 @@ def ctrobust(line: str, cwd: Path, env: dict[str, str]) -> Done:
 
 
 class Terminal:
-    """A command that believes to run in a terminal of 120 columns."""
+    """A command in a pseudo-terminal of 120 columns, or as many as the environment sets."""
 
     def __init__(self, line: str, cwd: Path, env: dict[str, str]) -> None:
         self.text = ""
         self.master, slave = pty.openpty()
         self.process = subprocess.Popen(
-            [COMMAND, *line.split()], cwd=cwd, env={**env, "COLUMNS": "120"}, stdin=slave, stdout=slave, stderr=slave
+            [COMMAND, *line.split()], cwd=cwd, env={"COLUMNS": "120", **env}, stdin=slave, stdout=slave, stderr=slave
         )
         os.close(slave)
 
     def _read(self) -> bool:
-        """Take what was printed; False when the command has closed the terminal."""
+        """Read what was printed; return False when the command has closed the terminal."""
         if select.select([self.master], [], [], 0.1)[0]:
             with contextlib.suppress(OSError):  # Linux's end of file
                 printed = os.read(self.master, 1 << 16)
@@ -56,24 +56,24 @@ class Terminal:
         return True
 
     def until(self, condition: Callable[[], bool]) -> None:
-        """Read on until something has happened."""
+        """Read until a condition holds."""
         deadline = time.monotonic() + 120
         while not condition():
             assert time.monotonic() < deadline, self.text
             assert self._read(), self.text
 
     def interrupt(self) -> int:
-        """Ctrl-C, and the exit code."""
+        """Send Ctrl-C and return the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.end()
 
     def end(self) -> int:
-        """The exit code."""
+        """Read to the end and return the exit code."""
         while self._read():
             pass
         return self.process.wait(timeout=60)
 
 
 def plain(text: str) -> str:
-    """Without escape sequences, each drawing of a bar on its own line."""
+    """Remove escape sequences; each drawing of a progress line is a line of its own."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n")

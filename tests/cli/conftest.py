@@ -1,7 +1,7 @@
 """A new user's home and environment, and a small run.
 
-Commands that start, stop or print to a terminal are processes of their own. Those that say what is wrong, or print
-JSON, call the same entry point in this process, which has loaded torch already.
+Commands that start, stop or print to a terminal are processes of their own. Commands that fail or print JSON call the
+same entry point in this process, which has loaded torch already.
 """
 
 import os
@@ -27,7 +27,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def environment(home: Path) -> dict[str, str]:
-    """The environment of a new user: nothing in it asks for colours or names data."""
+    """The environment of a new user, without settings of colours or data."""
     unset = {"CTROBUST_DATA", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "COLUMNS", "TTY_COMPATIBLE"}
     kept = {name: value for name, value in os.environ.items() if name not in unset}
     if "COVERAGE_PROCESS_START" in kept:  # commands run elsewhere
@@ -65,7 +65,7 @@ def inside(
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> tuple[Path, Done]:
-    """A small run at the place that it chooses itself, and what its training printed."""
+    """A small run in its default directory, and what its training printed."""
     folder = tmp_path_factory.mktemp("trained")
     done = ctrobust("train --data digits --limit 200 --epochs 1 --batch-size 32", folder, environment)
     assert done.code == 0, done.err

@@ -9,7 +9,9 @@ import pytest
 from ctrobust import cli
 
 
-def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[int, str, str]:
+def run_command(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str
+) -> tuple[int, str, str]:
     monkeypatch.setattr(sys, "argv", ["ctrobust", *words])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -30,15 +32,15 @@ def said(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
     ],
 )
 def test_list(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kind: str, names: list[str]) -> None:
-    code, out, _ = said(capfd, monkeypatch, "list", kind)
+    code, out, _ = run_command(capfd, monkeypatch, "list", kind)
     lines = {line.split()[0]: line for line in out.splitlines()}
     assert code == 0
     for name in names:
         assert len(lines[name].split()) > 1, name
 
 
-def test_list_of_what_does_not_exist(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    code, _, err = said(capfd, monkeypatch, "list", "atacks")
+def test_list_of_an_unknown_kind(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = run_command(capfd, monkeypatch, "list", "atacks")
     assert code == 2
     assert "unknown kind 'atacks'; known: attacks, data" in err
 
@@ -47,12 +49,12 @@ def test_data_list_and_check(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CTROBUST_DATA", str(tmp_path))
-    code, out, _ = said(capfd, monkeypatch, "data", "list")
+    code, out, _ = run_command(capfd, monkeypatch, "data", "list")
     assert code == 0
     assert all(name in out for name in ("digits", "cifar10", "cifar100", "fashion-mnist", "folder", "npz"))
     (digits,) = [line for line in out.splitlines() if line.strip().startswith("digits")]
     assert digits.split()[-2:] == ["embedded", "yes"]
-    code, out, _ = said(capfd, monkeypatch, "data", "check", "digits")
+    code, out, _ = run_command(capfd, monkeypatch, "data", "check", "digits")
     assert code == 0
     assert out.startswith("ok: ")
 
@@ -63,10 +65,10 @@ def test_a_damaged_set_is_an_error(
     file = tmp_path / "images.npz"
     chance = np.random.default_rng(0)
     np.savez(file, images=chance.integers(0, 256, (60, 8, 8), dtype=np.uint8), labels=np.arange(60) % 3)
-    code, out, _ = said(capfd, monkeypatch, "data", "check", f"npz:{file}")
+    code, out, _ = run_command(capfd, monkeypatch, "data", "check", f"npz:{file}")
     assert code == 0
     assert "error" not in out
     file.write_bytes(file.read_bytes()[:200])
-    code, out, err = said(capfd, monkeypatch, "data", "check", f"npz:{file}")
+    code, out, err = run_command(capfd, monkeypatch, "data", "check", f"npz:{file}")
     assert code == 4
     assert "images.npz" in out + err

@@ -13,14 +13,15 @@ from tests.cli.command import Terminal, ctrobust, plain
 
 @pytest.mark.timeout(900)
 def test_demo(tmp_path: Path, environment: dict[str, str], terminal: Callable[..., Terminal]) -> None:
-    """From nothing: stopped by Ctrl-C in its second epoch, begun again, and brought to its end."""
+    """Interrupt the demo by Ctrl-C in its second epoch, run it again, and let it finish."""
     metrics = tmp_path / "out" / "dropout" / "metrics.jsonl"
     shown = terminal("demo --out out")
     shown.until(lambda: metrics.exists() and metrics.read_text().count("\n") >= 1)
     assert shown.interrupt() == 130
     seen = plain(shown.text)
-    assert re.search(r"train dropout .*━.* \d+/910 epoch \d loss \d\.\d{4} 0:\d\d:\d\d ETA \d:\d\d:\d\d", seen)
+    assert re.search(r"train dropout .*━.* \d+% epoch \d loss \d\.\d{4} 0:\d\d:\d\d ETA \d:\d\d:\d\d", seen)
     assert re.search(r"interrupted: stopped at step \d+; the state is saved in out/dropout", seen)
+    assert "resume with:\n\n  ctrobust demo --out out" in seen
     assert "Traceback" not in seen
     assert not (tmp_path / "out" / "dropout" / "record.json").exists()
     finished = metrics.read_text().count("\n")

@@ -20,7 +20,7 @@ def test_several_attacks_and_radii_as_json(inside: Inside, tmp_path: Path) -> No
     args = "evaluate run --attack fgsm --attack s-pgd:steps=3 --attack pgd:eps=0.3,steps=2 --eps 8/255 --eps 0.1"
     code, out, err = inside(f"{args} --limit 40 --json --threads 1")
     assert code == 0, err
-    document = json.loads(out)  # and so there is nothing else
+    document = json.loads(out)  # nothing else is printed
     assert document["run"] == "run"
     assert document["data"] == {"name": "digits", "split": "test", "verified": True, "count": 40}
     assert document["threshold"]["wrong_total"] == 40 * 9
@@ -35,6 +35,7 @@ def test_several_attacks_and_radii_as_json(inside: Inside, tmp_path: Path) -> No
         assert one["interval"][0] <= one["robust_accuracy"] <= one["interval"][1]
         assert one["robust_accuracy"] <= document["accuracy"]
         assert one["attack_success_rate"] == 1 - one["robust_accuracy"]
+        assert one["success_on_correct"] == pytest.approx(1 - one["robust_accuracy"] / document["accuracy"])
         assert one["largest_distance"] == pytest.approx(radii[one["attack"]], abs=1e-6)
         assert one["seconds"] > 0
         arrays = read_arrays(tmp_path / one["outcomes"])
@@ -59,7 +60,9 @@ def test_a_table(inside: Inside) -> None:
     assert [line.split()[0] for line in out.splitlines() if "eps=" in line] == [
         "pgd:eps=0.1,steps=2", "pgd:eps=0.2,steps=2",
     ]  # fmt: skip
-    assert "confidence threshold 1/9: " in out
+    assert "success rate on all images" in out
+    assert "success rate on correct images" in out
+    assert "confidence threshold 1/9" in out
     assert inside(args).out.count("stored") == 2
 
 
@@ -71,9 +74,9 @@ def test_a_weights_file_by_itself(inside: Inside, run: Path, tmp_path: Path) -> 
     assert not (run / "outcomes").exists()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux only")
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux only")
 @pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
-def test_a_path_that_is_no_text(run: Path, environment: dict[str, str], encoding: str) -> None:
+def test_a_path_that_cannot_be_decoded(run: Path, environment: dict[str, str], encoding: str) -> None:
     path = Path(os.fsdecode(os.fsencode(run.with_name("r")) + b"\xff"))
     shutil.copytree(run, path)
     done = subprocess.run(
@@ -86,7 +89,7 @@ def test_a_path_that_is_no_text(run: Path, environment: dict[str, str], encoding
     assert any((path / "outcomes").iterdir())
 
 
-def test_a_reader_that_leaves(run: Path, environment: dict[str, str]) -> None:
+def test_output_into_a_closed_pipe(run: Path, environment: dict[str, str]) -> None:
     process = subprocess.Popen(
         [COMMAND, "evaluate", str(run), "--limit", "20"],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -96,7 +99,7 @@ def test_a_reader_that_leaves(run: Path, environment: dict[str, str]) -> None:
     process.stdout.close()  # as `head -1` does when it has its line
     with process.stderr as errors:
         complaint = errors.read()
-    assert process.wait(timeout=60) != 0
+    assert process.wait(timeout=60) == 141
     assert complaint in ("", f"evaluate {run}: 100% clean images\n")
 
 
@@ -110,8 +113,34 @@ def test_piped_into_head(tmp_path: Path, environment: dict[str, str]) -> None:
     assert done.stdout.count("\n") == 1
 
 
-def test_a_bar_and_ctrl_c(run: Path, inside: Inside, terminal: Callable[..., Terminal]) -> None:
-    """An attack of radius 0 fools nobody, so that its million steps are all made, or not."""
+def test_a_long_list_piped_into_head(tmp_path: Path, environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"'{COMMAND}' list attacks | head -1; echo ${{PIPESTATUS[0]}}"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    first, code = done.stdout.splitlines()
+    assert first.startswith("fgsm ")
+    assert code in ("0", "141")
+    assert done.stderr == ""
+
+
+@pytest.mark.usefixtures("run")
+def test_stored_outcomes_show_no_progress_on_a_terminal_of_80_columns(
+    inside: Inside, terminal: Callable[..., Terminal]
+) -> None:
+    line = "evaluate run --attack pgd:eps=0.1,steps=2 --attack autoattack:eps=0.1,version=rand,steps=2 --limit 4"
+    assert inside(line).code == 0
+    shown = terminal(line, COLUMNS="80")
+    assert shown.end() == 0
+    seen = plain(shown.text)
+    assert "ETA" not in seen
+    assert "?" not in seen
+    assert all(len(text.rstrip()) <= 80 for text in seen.split("\n"))
+    assert len(re.findall(r"\d+\.\d% \[\d+\.\d, \d+\.\d\]", seen)) == 3
+
+
+def test_the_progress_of_an_attack_and_ctrl_c(run: Path, inside: Inside, terminal: Callable[..., Terminal]) -> None:
+    """An attack of radius 0 breaks no example, so that it lasts until it is interrupted."""
     shown = terminal("evaluate run --attack fgsm:eps=0.1 --attack pgd:eps=0,steps=1000000 --chunk 100")
     outcomes = run / "outcomes"
     shown.until(lambda: any(outcomes.glob("fgsm*.npz")) and "pgd:eps=0,steps=1000000" in plain(shown.text))
@@ -119,7 +148,7 @@ def test_a_bar_and_ctrl_c(run: Path, inside: Inside, terminal: Callable[..., Ter
     seen = plain(shown.text)
     assert re.search(r"evaluate run .*━.* pgd:eps=0,steps=1000000 0:\d\d:\d\d ETA ", seen)
     assert COLOURS.search(shown.text)
-    assert "interrupted: stopped; finished attacks are stored and will not be done again" in seen
+    assert "interrupted: stopped; finished attacks are stored and will not be run again" in seen
     assert "Traceback" not in seen
     assert shown.text.rindex("\x1b[?25h") > shown.text.rindex("\x1b[?25l")  # the cursor is shown again
 

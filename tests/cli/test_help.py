@@ -1,5 +1,6 @@
-"""Version, help, typos, tracebacks and colours: what answers before any work is done."""
+"""Version, help, typos, tracebacks and colours: everything that needs no torch."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctrobust._version import __version__
+from ctrobust.cli.field_options import field_options
 from tests.cli.command import COLOURS, Inside, Terminal, ctrobust
 
 
@@ -22,7 +24,7 @@ def test_the_module_is_the_command(tmp_path: Path, environment: dict[str, str]) 
 
 
 def test_interrupted_while_it_loads(tmp_path: Path, environment: dict[str, str]) -> None:
-    # the first that the command line imports, which swallows exceptions as some packages do
+    # typer is the first package that the command line imports; this one swallows exceptions as some packages do
     (tmp_path / "typer.py").write_text(
         "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass"
     )
@@ -46,6 +48,35 @@ def test_each_commands_help_has_an_example(inside: Inside, command: str) -> None
         assert f"Example: ctrobust {command} --" in out or f"Example: ctrobust {command} runs/" in out
 
 
+def test_the_help_of_train_shows_the_common_options_with_their_defaults(inside: Inside) -> None:
+    code, out, _ = inside("train --help")
+    assert code == 0
+    shown = set(re.findall(r"--[a-z-]+", out.partition("Example:")[0]))
+    assert shown == {
+        "--data", "--method", "--recipe", "--model", "--epochs", "--lr", "--batch-size", "--gamma", "--eps", "--seed",
+        "--out", "--resume", "--config", "--set", "--data-root", "--json", "--help-all", "--help",
+    }  # fmt: skip
+    for text in ("Default: digits", "Default: 10.", "Default: 128; 16 for digits.", "Default: 8/255."):
+        assert text in " ".join(out.replace("│", " ").split())
+
+
+def test_help_all_shows_every_option(inside: Inside) -> None:
+    code, out, err = inside("train --help-all")
+    assert (code, err) == (0, "")
+    shown = set(re.findall(r"--[a-z-]+", out))
+    assert shown >= {option.option for option in field_options()}
+    assert shown >= {"--devices", "--num-nodes", "--strategy", "--accelerator", "--threads", "--tensorboard"}
+    assert "Default: 7 for madry; 10 for trades" in " ".join(out.replace("│", " ").split())
+    assert "--beta" not in inside("train --help").out
+
+
+@pytest.mark.parametrize("args", ["--help", "train --help", "train --help-all", "evaluate --help", "list --help"])
+def test_help_loads_no_torch(tmp_path: Path, environment: dict[str, str], args: str) -> None:
+    (tmp_path / "torch.py").write_text("raise SystemExit('torch was imported')")
+    done = ctrobust(args, tmp_path, {**environment, "PYTHONPATH": str(tmp_path)})
+    assert (done.code, done.err) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("args", "code", "messages"),
     [
@@ -56,7 +87,7 @@ def test_each_commands_help_has_an_example(inside: Inside, command: str) -> None
         ("train --config absent.toml", 3, ["error: no spec file absent.toml"]),
     ],
 )
-def test_a_typo_is_told_at_once(
+def test_a_typo_is_reported_at_once(
     tmp_path: Path, environment: dict[str, str], args: str, code: int, messages: list[str]
 ) -> None:
     done = ctrobust(args, tmp_path, environment)
@@ -75,7 +106,7 @@ def test_debug_shows_the_traceback(tmp_path: Path, environment: dict[str, str]) 
     assert err.endswith("error: no spec file absent.toml\n")
 
 
-def test_debug_of_what_is_wrong_later(inside: Inside) -> None:
+def test_debug_shows_the_traceback_of_a_wrong_spec(inside: Inside) -> None:
     done = inside("--debug train --method dropot")
     assert done.code == 3
     assert "Traceback (most recent call last)" in done.err
@@ -97,13 +128,13 @@ def test_colours_only_where_they_are_wanted(
     ("given", "expected"),
     [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
 )
-def test_threads_that_wait_give_way_before_torch_is_loaded_unless_the_user_says_otherwise(
+def test_waiting_threads_give_way_before_torch_is_loaded_unless_the_environment_sets_otherwise(
     tmp_path: Path, environment: dict[str, str], given: dict[str, str], expected: str | None
 ) -> None:
     script = (
-        "import os, sys; from ctrobust import cli, display; assert 'torch' not in sys.modules\n"
-        "display.status = lambda _: print(os.environ.get('GOMP_SPINCOUNT')) or sys.exit()\n"
-        "cli._prepare(None)"
+        "import os, sys; from ctrobust.cli import torch_setup; assert 'torch' not in sys.modules\n"
+        "torch_setup.spinner = lambda _: print(os.environ.get('GOMP_SPINCOUNT')) or sys.exit()\n"
+        "torch_setup.load_torch(None)"
     )
     kept = {name: value for name, value in environment.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
     command = [sys.executable, "-c", script]

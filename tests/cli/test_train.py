@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
@@ -11,11 +12,11 @@ import pytest
 import torch
 
 from ctrobust import training
-from ctrobust.data.idx import idx_header
 from ctrobust.errors import RunError
 from ctrobust.specs import NaturalSpec, TradesSpec
 from ctrobust.store import RunDirectory
-from tests.cli.command import Done, Inside
+from tests.cli.command import Done, Inside, Terminal, plain
+from tests.data.conftest import idx_header
 
 
 def test_a_run_directory(trained: tuple[Path, Done]) -> None:
@@ -43,7 +44,7 @@ def test_resumed_when_finished_it_prints_the_record_as_json(inside: Inside, run:
     assert 0 <= record["results"]["accuracy"] <= 1
 
 
-def test_options_that_agree_with_the_run_may_stand_beside_resume(inside: Inside, run: Path) -> None:
+def test_options_that_agree_with_the_run_are_allowed_with_resume(inside: Inside, run: Path) -> None:
     before = (run / "spec.json").read_bytes()
     done = inside("train --resume --out run --devices 1 --limit 200")
     assert (done.code, done.err) == (0, "")
@@ -51,7 +52,7 @@ def test_options_that_agree_with_the_run_may_stand_beside_resume(inside: Inside,
     assert (run / "spec.json").read_bytes() == before
 
 
-def test_a_finished_run_needs_no_data_and_damaged_weights_are_made_again(
+def test_a_finished_run_needs_no_data_and_damaged_weights_are_written_again(
     inside: Inside, run: Path, tmp_path: Path
 ) -> None:
     weights = (run / "model.safetensors").read_bytes()
@@ -70,15 +71,13 @@ def test_a_finished_run_needs_no_data_and_damaged_weights_are_made_again(
     assert "under a --data-root" in err
 
 
-def test_resume_begins_where_nothing_is_there_yet(inside: Inside, tmp_path: Path) -> None:
+def test_resume_starts_a_run_where_there_is_none(inside: Inside, tmp_path: Path) -> None:
     done = inside("train --resume --out new --limit 8 --epochs 1 --width 4")
     assert done.code == 0, done.err
     assert RunDirectory(tmp_path / "new").read_spec().limit == 8
 
 
-def test_what_ends_a_run_before_its_first_checkpoint_leaves_its_place_to_another(
-    inside: Inside, tmp_path: Path
-) -> None:
+def test_a_run_that_fails_before_its_first_checkpoint_can_be_replaced(inside: Inside, tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 256, (40, 28, 28), dtype=np.uint8)
     np.savez(tmp_path / "two.npz", images=images, labels=np.arange(40) % 2)
     line = "train --data npz:two.npz --recipe fast --epochs 1 --batch-size 10 --width 4 --out r"
@@ -91,7 +90,7 @@ def test_what_ends_a_run_before_its_first_checkpoint_leaves_its_place_to_another
 
 
 @pytest.mark.filterwarnings("default:this run began")
-def test_a_run_that_goes_on_elsewhere_says_so(inside: Inside, tmp_path: Path) -> None:
+def test_a_run_that_continues_in_another_environment_warns(inside: Inside, tmp_path: Path) -> None:
     line = "train --limit 40 --epochs 2 --batch-size 8 --width 4 --out r --checkpoint-seconds 0"
     threads = torch.get_num_threads()
     try:
@@ -101,14 +100,16 @@ def test_a_run_that_goes_on_elsewhere_says_so(inside: Inside, tmp_path: Path) ->
     finally:
         torch.set_num_threads(threads)
     assert done.code == 0
-    expected = "this run began with threads 1, now 2: it goes on, but not to the bits of an undisturbed run"
-    assert done.err == f"note: {expected}\n"
+    expected = (
+        "this run started with threads 1, now 2: it continues, but its bits will differ from an uninterrupted run"
+    )
+    assert done.err == f"warning: {expected}\n"
     record = json.loads((tmp_path / "r" / "record.json").read_text())
     assert record["environment"]["threads"] == 2
     assert [one["threads"] for one in record["earlier_environments"]] == [1]
 
 
-def test_options_win_over_the_file(inside: Inside, tmp_path: Path) -> None:
+def test_options_override_the_file(inside: Inside, tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(
         'method = "mdl"\nepochs = 7\nbatch_size = 16\nlimit = 32\n[model]\nwidth = 4\n[recipe]\neta = 90\n'
     )
@@ -138,6 +139,47 @@ def test_an_adversarial_run_by_its_options(inside: Inside, tmp_path: Path) -> No
     assert json.loads(done.out)["validation"]["count"] == 8
 
 
+def test_any_field_can_be_set_by_its_dotted_name(inside: Inside, tmp_path: Path) -> None:
+    done = inside(
+        "train --recipe trades --set recipe.beta=1 --set recipe.eps=25.5/255 --set recipe.steps=1 --set limit=8 "
+        "--set epochs=1 --set model.width=4 --set schedule.milestones=[0.3,0.6] --set augment=none --beta 1 --out r"
+    )
+    assert done.code == 0, done.err
+    spec = RunDirectory(tmp_path / "r").read_spec()
+    assert spec.recipe == TradesSpec(name="trades", beta=1.0, eps=0.1, steps=1)
+    assert (spec.limit, spec.epochs, spec.model.width, spec.schedule.milestones) == (8, 1, 4, (0.3, 0.6))
+
+
+@pytest.mark.usefixtures("run")
+def test_the_summary_ends_with_a_command_that_runs(inside: Inside) -> None:
+    done = inside("train --resume --out run")
+    command = done.out.splitlines()[-1].split()
+    assert command[:3] == ["ctrobust", "evaluate", "run"]
+    done = inside(" ".join(command[1:]), "--limit", "4")
+    assert done.code == 0, done.err
+    assert done.out.startswith("run on digits (test), 4 images")
+
+
+def test_an_interrupted_run_names_the_command_that_resumes_it(
+    terminal: Callable[..., Terminal], inside: Inside, tmp_path: Path
+) -> None:
+    shown = terminal(
+        "train --limit 40 --epochs 2000 --width 4 --out r --threads 1 --checkpoint-seconds 5", COLUMNS="80"
+    )
+    shown.until(lambda: "ETA" in shown.text)
+    assert shown.interrupt() == 130
+    lines = plain(shown.text).split("\n")
+    lines = [line.rstrip() for line in lines if line.strip()]
+    command = "ctrobust train --resume --out r --threads 1 --checkpoint-seconds 5.0"
+    assert lines[-2:] == ["resume with:", f"  {command}"]
+    assert "train r ━" in plain(shown.text)
+    spec = RunDirectory(tmp_path / "r").read_spec()
+    (tmp_path / "r" / "spec.json").unlink()
+    done = inside(" ".join(command.split()[1:]))
+    assert done.code == 5
+    assert spec.epochs == 2000
+
+
 def test_the_recipes_are_listed(inside: Inside) -> None:
     code, out, _ = inside("list recipes")
     assert code == 0
@@ -145,7 +187,7 @@ def test_the_recipes_are_listed(inside: Inside) -> None:
     assert "Fast-AT, with gamma > 0 Fast-AT with CTR: " in out
 
 
-def test_of_missing_data_it_says_what_to_put_where(
+def test_the_error_of_missing_data_names_the_files_and_folders(
     home: Path, tmp_path: Path, inside: Inside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CTROBUST_DATA", str(tmp_path / "mine"))
@@ -157,7 +199,7 @@ def test_of_missing_data_it_says_what_to_put_where(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_own_files_train_and_are_called_unverified(inside: Inside, tmp_path: Path) -> None:
+def test_files_that_are_not_the_published_ones_train_as_unverified(inside: Inside, tmp_path: Path) -> None:
     folder = tmp_path / "own" / "fashion-mnist"
     folder.mkdir(parents=True)
     for prefix, count in (("train", 40), ("t10k", 20)):

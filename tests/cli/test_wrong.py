@@ -1,4 +1,4 @@
-"""What is wrong is said in one message, with an exit code of its own."""
+"""Wrong input gives one message and the exit code of its kind."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.cli.command import Inside
         ("evaluate run --split tset", 2, ["unknown split 'tset' of digits. Allowed: train, test"]),
         ("evaluate run --data digts", 2, ["unknown data set 'digts', did you mean 'digits'?"]),
         ("evaluate absent", 5, ["nothing at absent: give a run directory or a weights file"]),
-        ("evaluate folder", 5, ["folder is no run directory: it has no spec.json"]),
+        ("evaluate folder", 5, ["folder is not a run directory: it has no spec.json"]),
         ("evaluate unfinished", 5, ["unfinished is not finished: ctrobust train --resume --out"]),
         ("evaluate run/checkpoint/last.safetensors", 5, ["last.safetensors holds no trained network; name a run"]),
         ("evaluate bad.toml", 5, ["bad.toml is not a whole safetensors file"]),
@@ -47,10 +47,19 @@ from tests.cli.command import Inside
             3,
             ["unknown key recipe.gamma of recipe natural (it belongs to fast, madry, free, trades)"],
         ),
-        ("train --recipe fast --method mdl", 3, ["method = 'mdl' is one of natural training", "recipe fast"]),
+        ("train --recipe fast --method mdl", 3, ["method = 'mdl' belongs to natural training", "recipe fast"]),
         ("train --recipe fast --eps 8", 3, ["recipe.eps = '8'", "less than or equal to 1"]),
-        ("train --accelerator cuda", 2, ["cannot compute on accelerator cuda, strategy auto: "]),
-        ("train --accelerator foo", 2, ["cannot compute on accelerator foo, strategy auto: "]),
+        ("train --gamma 2 --set recipe.gamma=3", 2, ["recipe.gamma is given as 2.0 and by --set as 3; give it once"]),
+        ("train --devices 2 --set world_size=3", 2, ["world_size is given as 2 and by --set as 3"]),
+        ("train --set beta", 2, ["--set takes FIELD=VALUE, such as recipe.beta=6; got 'beta'"]),
+        ("train --set beta=6", 3, ["unknown key beta (it belongs to [recipe])"]),
+        ("train --set recipe.beta=6", 3, ["unknown key recipe.beta of recipe natural (it belongs to trades)"]),
+        ("train --recipe trades --set recipe.beta=six", 3, ["recipe.beta = 'six'", "valid number"]),
+        ("train --recipe fast --set recipe.eps=8/25x", 3, ["recipe.eps = '8/25x'", "valid number"]),
+        ("train --set recipe=fast", 3, ["recipe = 'fast'", "table"]),
+        ("train --set epochs=1.5", 3, ["epochs = 1.5", "valid integer"]),
+        ("train --accelerator cuda", 2, ["cannot train on accelerator cuda with strategy auto: "]),
+        ("train --accelerator foo", 2, ["cannot train on accelerator foo with strategy auto: "]),
         ("train --strategy ddp_spawn --devices 2", 2, ["--strategy is one of auto, ddp; got ddp_spawn"]),
         ("train --stop-on-collapse", 3, ["stop_on_collapse is for adversarial recipes"]),
         ("train --recipe fast --limit 9 --validation 9", 2, ["validation = 9 leaves none of 9 images to train on"]),
@@ -62,16 +71,22 @@ from tests.cli.command import Inside
         ("train --config no.toml", 3, ["no.toml is not TOML", "line 1"]),
         ("train --config folder", 3, ["cannot read the spec file folder", "directory"]),
         ("train --limit 200 --epochs 1 --batch-size 32 --out run", 5, ["run holds this run already: add --resume"]),
-        ("train --limit 100 --out run --resume", 5, ["run holds another run: there and as asked, limit 200 and 100\n"]),
+        (
+            "train --limit 100 --out run --resume",
+            5,
+            ["run holds another run: stored and requested, limit 200 and 100\n"],
+        ),
         ("train --method mld --out run --resume", 3, ["method = 'mld' is unknown; allowed: dropout, "]),
         ("train --recipe free --out run --resume", 5, ["run holds another run", "recipe.name natural and free"]),
-        ("train --resume", 2, ["--resume: say which run, with --out"]),
-        ("train --resume --out folder", 5, ["folder is no run directory: it has no spec.json"]),
+        ("train --resume", 2, ["--resume needs --out, the run directory to continue"]),
+        ("train --resume --out folder", 5, ["folder is not a run directory: it has no spec.json"]),
         ("train --out bad.toml --limit 8 --epochs 1", 5, ["cannot use bad.toml"]),
     ],
 )
 @pytest.mark.usefixtures("run")
-def test_what_is_wrong_is_said(inside: Inside, tmp_path: Path, args: str, code: int, messages: list[str]) -> None:
+def test_wrong_input_gives_a_message_and_an_exit_code(
+    inside: Inside, tmp_path: Path, args: str, code: int, messages: list[str]
+) -> None:
     (tmp_path / "bad.toml").write_text("eopchs = 3\n[model]\nwdth = 32\n")
     (tmp_path / "no.toml").write_text("epochs = = 3\n")
     (tmp_path / "folder").mkdir()
@@ -105,6 +120,6 @@ def test_radii_need_an_attack(inside: Inside) -> None:
 def test_an_empty_value_is_not_the_working_directory(
     inside: Inside, tmp_path: Path, words: list[str], named: str
 ) -> None:
-    """As a shell gives it where a variable is unset."""
+    """A shell passes an empty value where a variable is unset."""
     assert inside("", *words) == (2, "", f"error: nothing is given for {named}; is a shell variable unset?\n")
     assert list(tmp_path.iterdir()) == []
