@@ -1,4 +1,4 @@
-"""Small models and images to climb with APGD, and a record of where an attack went."""
+"""Small models and images for the tests of APGD and FAB, and a record of an attack's iterates."""
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ def plain(logits: Tensor, y: Tensor, _: Tensor) -> Tensor:
 
 
 class Recorded(nn.Module):
-    """A model that keeps every image it was given."""
+    """A model that stores every batch it was given."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Recorded(nn.Module):
 
 
 def recorded(attack: APGD, model: nn.Module, x: Tensor, y: Tensor) -> tuple[Tensor, AttackState]:
-    """The start and all iterates of the last part, (1 + steps, N, ...), if none falls; and what came of it."""
+    """The start and all iterates of the last stage, (1 + steps, N, ...), if no example is broken; and the state."""
     record = Recorded(model)
     state = AttackState(record, x, y, targeted=attack.targeted)
     attack.stages()[-1].run(state)
@@ -36,7 +36,7 @@ def recorded(attack: APGD, model: nn.Module, x: Tensor, y: Tensor) -> tuple[Tens
 
 
 def net(seed: int, C: int = 5, *, lead: float = 12.0, linear: bool = False) -> nn.Sequential:
-    """A fixed model of 12 pixels; the lead keeps label 0 ahead everywhere, so that no example falls."""
+    """A fixed model of 12 pixels; `lead` is added to logit 0, so that no example of label 0 is broken."""
     generator = torch.Generator().manual_seed(seed)
     hidden = [nn.Linear(12, 16), nn.Tanh(), nn.Linear(16, C)]
     model = nn.Sequential(nn.Flatten(), *([nn.Linear(12, C)] if linear else hidden)).to(ONE)

@@ -1,4 +1,4 @@
-"""torchattacks' FGSM, PGD and MI-FGSM on the tensors of a file: run by a test as a process of its own."""
+"""Run torchattacks' FGSM, PGD and MI-FGSM on the tensors of a file, in a separate process."""
 
 import sys
 
@@ -23,7 +23,7 @@ def main(inputs: str, outputs: str, eps: float, alpha: float, steps: int) -> Non
         assert (low, high) == (-eps, eps)
         return empty.copy_(noise)
 
-    # The only place where PGD draws: x + uniform_(-eps, eps).
+    # The only random draw of PGD is x + uniform_(-eps, eps).
     with patch.object(torch.Tensor, "uniform_", draw):
         started = torchattacks.PGD(model, eps=eps, alpha=alpha, steps=steps, random_start=True)(x, y)
     sizes = {"eps": eps, "alpha": alpha, "steps": steps}

@@ -1,13 +1,13 @@
-"""pyautoattack's attacks on the model and the examples of a file: run as a process of its own."""
+"""Run pyautoattack on the model and the examples of a file, in a separate process."""
 
 import json
 import sys
 
-SURVIVORS = 4
-"""On so many examples that stand, attacked alone, the passes for each are counted."""
+ROBUST_EXAMPLES = 4
+"""Number of robust examples on which, attacked alone, the passes per example are counted."""
 
 
-def main(inputs: str, outputs: str, told: str) -> None:
+def main(inputs: str, outputs: str, options_json: str) -> None:
     import torch
     from pyautoattack import AutoAttack
     from safetensors.torch import load_file, save_file
@@ -16,7 +16,7 @@ def main(inputs: str, outputs: str, told: str) -> None:
     from ctrobust import models
 
     class Counted(nn.Module):
-        """The model, counting images forward and backward."""
+        """The model, counting the images of forward and backward passes."""
 
         def __init__(self, inner: nn.Module) -> None:
             super().__init__()
@@ -32,7 +32,7 @@ def main(inputs: str, outputs: str, told: str) -> None:
         def count(self, gradient: Tensor) -> None:
             self.backwards += len(gradient)
 
-    options = json.loads(told)
+    options = json.loads(options_json)
     torch.set_num_threads(options["threads"])
     tensors = load_file(inputs)
     x, y = tensors.pop("x"), tensors.pop("y")
@@ -41,7 +41,7 @@ def main(inputs: str, outputs: str, told: str) -> None:
     model = Counted(inner.eval())
 
     def attack(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """The images found, and who stands."""
+        """Return the images found and the mask of robust examples."""
         alone = {} if name == "autoattack" else {"version": "custom", "attacks": [name]}
         made = AutoAttack(model, eps=options["eps"], seed=options["seed"], **alone)
         made.apgd.n_restarts = 1  # as in its standard version
@@ -55,14 +55,14 @@ def main(inputs: str, outputs: str, told: str) -> None:
 
     found: dict[str, Tensor] = {}
     for name, count in options["counts"].items():
-        found[f"{name} x_adv"], active = attack(name, x[:count], y[:count])
-        chosen = active.nonzero()[:SURVIVORS, 0]
+        found[f"{name} x_adv"], robust = attack(name, x[:count], y[:count])
+        chosen = robust.nonzero()[:ROBUST_EXAMPLES, 0]
         while len(chosen):
             model.forwards = model.backwards = 0
-            _, active = attack(name, x[chosen], y[chosen])
-            if active.all():  # or some fell this time, by other draws, and cost less
+            _, robust = attack(name, x[chosen], y[chosen])
+            if robust.all():  # other draws broke some of the examples, which then cost fewer passes
                 break
-            chosen = chosen[active]
+            chosen = chosen[robust]
         found[f"{name} passes"] = torch.tensor([model.forwards, model.backwards]) // max(len(chosen), 1)
     save_file({name: tensor.contiguous() for name, tensor in found.items()}, outputs)
 

@@ -1,4 +1,4 @@
-"""Our attacks beside pyautoattack's on the same MNISTNets: for the test, and at full length for the benchmark."""
+"""Comparison of our attacks with pyautoattack's on the same MNISTNets, for the test and for the benchmark."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ PEERS = Path(__file__).parents[2] / ".peers"
 
 @dataclass(frozen=True)
 class Budget:
-    """What both sides get; AutoAttack has 100 steps and 9 targets on either."""
+    """Network width and attack budget of both sides; AutoAttack has 100 steps and 9 targets in both."""
 
     width: int = 64
     steps: int = 100
@@ -34,7 +34,7 @@ class Budget:
 
 
 def fit(x: Tensor, y: Tensor, *, width: int, epochs: int, eps: float = 0.0) -> nn.Module:
-    """An MNISTNet trained by Adam, with `eps` on examples of PGD."""
+    """Train an MNISTNet by Adam, with `eps` > 0 on adversarial examples of PGD."""
     torch.manual_seed(0)
     mean, std = (x.mean().item(),), (x.std().item(),)
     model = models.build("mnistnet", num_classes=10, in_channels=1, width=width, noise="none", mean=mean, std=std)
@@ -42,16 +42,16 @@ def fit(x: Tensor, y: Tensor, *, width: int, epochs: int, eps: float = 0.0) -> n
     attack = PGD(eps, steps=3, step_size=eps / 2, success="last")
     for epoch in range(epochs):
         for i, batch in enumerate(torch.randperm(len(x)).split(64)):
-            seen = dataclasses.replace(attack, seed=1000 * epoch + i)(model, x[batch], y[batch]) if eps else x[batch]
+            images = dataclasses.replace(attack, seed=1000 * epoch + i)(model, x[batch], y[batch]) if eps else x[batch]
             optimizer.zero_grad()
-            torch.autograd.backward(cross_entropy(model(seen), y[batch]))
+            torch.autograd.backward(cross_entropy(model(images), y[batch]))
             optimizer.step()
     optimizer.zero_grad()
     return model.eval()
 
 
 def radius(model: nn.Module, x: Tensor, y: Tensor, share: float) -> float:
-    """The first of 0.04, 0.06, .. at which PGD leaves less than this share."""
+    """The first eps of 0.04, 0.06, .. at which the robust accuracy under PGD is below this share."""
     tried = (PGD(step / 50) for step in range(2, 50))
     return next(attack.eps for attack in tried if attack.run(model, x, y).success.float().mean() > 1 - share)
 
@@ -68,10 +68,10 @@ def ours(eps: float, budget: Budget) -> dict[str, Attack]:
 
 
 def known(name: str, targets: int) -> int:
-    """How many forward passes of the reference, for an example that stands, are of images whose logits are known.
+    """Number of forward passes of pyautoattack, per robust example, of images whose logits are already known.
 
-    Of the clean image there are seven more before the first attack, one in each attack, and one for each target class
-    to rank them; the image that an attack gives back is classified again, by FAB for each target, by Square twice.
+    The clean image is classified seven more times before the first attack, once in each attack, and once for each
+    target class to rank them; an attack's returned image is classified again, by FAB for each target, by Square twice.
     """
     each = {"apgd-ce": 2, "apgd-t": 2 + targets, "fab-t": 2 + 2 * targets, "square": 3}
     return 7 + (sum(each.values()) if name == "autoattack" else each[name])
@@ -87,30 +87,33 @@ def theirs(
     folder: Path,
     seed: int = 0,
 ) -> dict[str, Tensor]:
-    """For each attack, on the first so many: "NAME x_adv", and "NAME passes", (2,) both ways for who stands."""
+    """Run pyautoattack's attacks, each on the first `counts[name]` examples.
+
+    Returns "NAME x_adv", the images, and "NAME passes" (2,), the forward and backward passes per robust example.
+    """
     save_file({**model.state_dict(), "x": x, "y": y}, folder / "in.safetensors")
-    told = json.dumps({**dataclasses.asdict(budget), "eps": eps, "counts": dict(counts), "seed": seed})
+    options = json.dumps({**dataclasses.asdict(budget), "eps": eps, "counts": dict(counts), "seed": seed})
     command = [sys.executable, str(Path(__file__).with_name("reference.py"))]
-    command += [str(folder / "in.safetensors"), str(folder / "out.safetensors"), told]
+    command += [str(folder / "in.safetensors"), str(folder / "out.safetensors"), options]
     subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": str(PEERS)})
     found: dict[str, Tensor] = load_file(folder / "out.safetensors")
     return found
 
 
 def fools(model: nn.Module, x: Tensor, y: Tensor, x_adv: Tensor, eps: float) -> Tensor:
-    """(N,) whether images are in the ball and the box and misclassified, each looked at alone."""
+    """Mask (N,) of images that are in the ball and the box and misclassified, each classified alone."""
     found = []
     for clean, label, image in zip(x, y, x_adv, strict=True):
-        far = (image.double() - clean.double()).abs().max().item() > eps + 4 * torch.finfo(image.dtype).eps
+        outside = (image.double() - clean.double()).abs().max().item() > eps + 4 * torch.finfo(image.dtype).eps
         boxed = image.min().item() >= 0.0 and image.max().item() <= 1.0
         with torch.no_grad():
-            found.append(boxed and not far and model(image[None]).argmax().item() != label.item())
+            found.append(boxed and not outside and model(image[None]).argmax().item() != label.item())
     return torch.tensor(found)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One attack, ours beside theirs: who stands, and passes (forward, backward) for who stands, the fewest of ours."""
+    """One attack, ours and theirs: numbers of robust examples, and (forward, backward) passes per robust example."""
 
     name: str
     count: int
@@ -124,12 +127,12 @@ class Comparison:
 
     @property
     def agree(self) -> float:
-        """The share of examples with the same outcome."""
+        """Fraction of examples with the same outcome."""
         return 1 - (self.only_ours + self.only_theirs) / self.count
 
     @property
     def chance(self) -> float:
-        """How likely theirs would be alone to fool so many of those that one alone fools, if both were as strong."""
+        """Sign test: probability of at least `only_theirs` of the differing outcomes if both are equally strong."""
         differ = self.only_ours + self.only_theirs
         return float(sum(math.comb(differ, k) for k in range(self.only_theirs, differ + 1)) / float(2**differ))
 
@@ -145,28 +148,28 @@ HEADER = (
     f"{'':10} {'robust%':>7} {'theirs%':>7} {'agree%':>7} {'only':>6} {'only':>6}   {'passes':>13} "
     f"{'their passes':>13} {'known':>6}\n{'':10} {'':7} {'':7} {'':7} {'ours':>6} {'theirs':>6}"
 )
-"""Of the columns of a comparison: `only`, how many examples one alone fools; passes forward + backward."""
+"""Column titles of a comparison: `only` is the number of examples that one side alone breaks."""
 
 
 def compare(
     name: str, attack: Attack, model: nn.Module, x: Tensor, y: Tensor, found: dict[str, Tensor], targets: int
 ) -> Comparison:
-    """Run ours, check each of its successes alone, and put it beside what theirs found."""
+    """Run our attack, verify each of its successes alone, and compare with theirs."""
     result = attack.run(model, x, y)
-    misclassified = fools(model, x, y, result.x_adv, attack.eps)
-    assert torch.equal(misclassified, result.success), (
-        f"{name}: {int((misclassified != result.success).sum())} successes are none"
+    broken = fools(model, x, y, result.x_adv, attack.eps)
+    assert torch.equal(broken, result.success), (
+        f"{name}: {int((broken != result.success).sum())} successes are not confirmed"
     )
-    their_fell = fools(model, x, y, found[f"{name} x_adv"], attack.eps)
-    forwards, backwards = (counts[~misclassified].min().item() for counts in (result.forwards, result.backwards))
+    their_broken = fools(model, x, y, found[f"{name} x_adv"], attack.eps)
+    forwards, backwards = (counts[~broken].min().item() for counts in (result.forwards, result.backwards))
     their_forwards, their_backwards = found[f"{name} passes"].tolist()
     return Comparison(
         name=name,
         count=len(x),
-        ours=int((~misclassified).sum()),
-        theirs=int((~their_fell).sum()),
-        only_ours=int((misclassified & ~their_fell).sum()),
-        only_theirs=int((their_fell & ~misclassified).sum()),
+        ours=int((~broken).sum()),
+        theirs=int((~their_broken).sum()),
+        only_ours=int((broken & ~their_broken).sum()),
+        only_theirs=int((their_broken & ~broken).sum()),
         passes=(int(forwards), int(backwards)),
         their_passes=(their_forwards, their_backwards),
         known=known(name, 9 if name == "autoattack" else targets),

@@ -1,4 +1,4 @@
-"""APGD against closed forms of linear models; its passes, parts, targets and refusals."""
+"""APGD against closed forms of linear models; its passes, stages, targets and field checks."""
 
 import copy
 import math
@@ -17,7 +17,7 @@ from tests.attacks.apgd_states import ONE, Recorded, images, net, plain, recorde
 
 
 def problem(C: int) -> tuple[nn.Sequential, Tensor, Tensor, Tensor]:
-    """A linear model where class 1 dominates the other wrong ones of label 0; images; labels; w_1 - w_0."""
+    """A linear model whose strongest wrong class is 1; images; their labels, all 0; and w_1 - w_0."""
     model = net(C, C, linear=True, lead=0.0)
     layer = model[-1]
     assert isinstance(layer, nn.Linear)
@@ -35,11 +35,11 @@ CASES: list[tuple[int, str | Loss]] = [
 
 
 @pytest.mark.parametrize(("C", "loss"), CASES)
-def test_linf_success_is_what_ball_and_box_leave_possible(C: int, loss: str | Loss) -> None:
+def test_linf_success_if_and_only_if_the_best_corner_is_misclassified(C: int, loss: str | Loss) -> None:
     model, x, y, direction = problem(C)
-    reached = model((x + 0.1 * direction.sign().view(1, 3, 4)).clamp(0, 1)).detach()
+    best_logits = model((x + 0.1 * direction.sign().view(1, 3, 4)).clamp(0, 1)).detach()
     result = APGD(0.1, steps=20, loss=loss).run(model, x, y)
-    assert torch.equal(result.success, reached[:, 1] > reached[:, 0])
+    assert torch.equal(result.success, best_logits[:, 1] > best_logits[:, 0])
     assert 0.1 < result.success.double().mean() < 0.9
     assert torch.equal(model(result.x_adv).argmax(1) != y, result.success)
     corner = (x + 0.1 * direction.sign().view(1, 3, 4)).clamp(0, 1)[~result.success]
@@ -64,7 +64,7 @@ def test_l2_success_begins_at_the_distance_to_the_boundary(C: int, loss: str | L
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_ball_and_box(norm: Norm, dtype: torch.dtype) -> None:
+def test_images_are_in_ball_and_box(norm: Norm, dtype: torch.dtype) -> None:
     x, y = images(16).to(dtype), torch.arange(16) % 5
     x[:4] = x[:4].round()
     model = net(3, lead=0.0).to(dtype)
@@ -98,9 +98,9 @@ def test_outcomes_do_not_depend_on_the_batch(
             assert torch.equal(getattr(stage, name), getattr(whole, name)[index]), name
 
 
-def test_the_first_image_that_fools_is_kept(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
+def test_first_misclassified_iterate_is_returned(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:40], digits[1][:40]
-    attack, broken_by = APGD(0.06, steps=9), set()
+    attack, steps_needed = APGD(0.06, steps=9), set()
     whole = attack.run(network, x, y)
     for i in range(40):
         record = Recorded(network)
@@ -110,16 +110,16 @@ def test_the_first_image_that_fools_is_kept(network: nn.Sequential, digits: tupl
         if any(wrong):
             assert wrong.index(True) == len(wrong) - 1
             assert torch.equal(state.found, record.seen[-1])
-            broken_by.add(len(wrong))
+            steps_needed.add(len(wrong))
         else:
             assert len(wrong) == 11
             values = [plain(network(seen), y[i : i + 1], seen).item() for seen in record.seen[1:]]
             assert torch.equal(state.found, record.seen[1 + values.index(max(values))])
         assert (state.fooled[0], state.forwards[0]) == (whole.success[i], whole.forwards[i])
-    assert len(broken_by) > 3
+    assert len(steps_needed) > 3
 
 
-def test_passes() -> None:
+def test_forward_and_backward_passes_are_counted() -> None:
     x, y = images(4), torch.tensor([0, 0, 1, 0])
     for attack, stages, eot in (
         (APGD(0.1), 1, 1),
@@ -129,17 +129,17 @@ def test_passes() -> None:
         (APGD(0.1, steps=3, loss="dlr", targets=9), 4, 1),
         (APGD(0.1, steps=3, loss="kl"), 1, 1),
     ):
-        active = stages * eot * (attack.steps + 1)
+        passes = stages * eot * (attack.steps + 1)
         for clean in (None, net(1)(images(4)).detach()):
             result = attack.run(net(1), x, y, clean_logits=clean)
             first = int(clean is None)
             assert result.success.tolist() == [False, False, True, False]
-            assert result.forwards.tolist() == [first + active, first + active, first, first + active]
-            assert result.backwards.tolist() == [active, active, 0, active]
+            assert result.forwards.tolist() == [first + passes, first + passes, first, first + passes]
+            assert result.backwards.tolist() == [passes, passes, 0, passes]
             assert torch.equal(result.x_adv[2], x[2])
 
 
-def test_parts_are_all_targets_of_a_restart_then_the_next() -> None:
+def test_stages_are_all_targets_of_a_restart_then_the_next_restart() -> None:
     attack = APGD(0.1, loss="dlr", targets=3, restarts=2)
     assert [(stage.restart, stage.target) for stage in attack.stages()] == [
         (0, 1),
@@ -156,7 +156,7 @@ def test_parts_are_all_targets_of_a_restart_then_the_next() -> None:
 
 
 @pytest.mark.parametrize("loss", ["ce", "margin", "dlr"])
-def test_each_target_leads_to_its_own_class(loss: str) -> None:
+def test_each_target_stage_increases_its_own_class(loss: str) -> None:
     model, x, y = net(4), 0.3 + 0.4 * images(8), torch.zeros(8, dtype=torch.int64)
     attack = APGD(0.2, steps=20, loss=loss, targets=4)
     order = model(x).detach()[:, 1:].argsort(1, descending=True) + 1
@@ -176,8 +176,8 @@ def test_each_target_leads_to_its_own_class(loss: str) -> None:
         assert (leads[rank - 1] > lead(x, rank) + 0.5).all()
 
 
-def test_a_later_target_finds_what_the_first_does_not() -> None:
-    # The best wrong class of the clean output is out of reach; the second is ahead in one corner of the ball.
+def test_a_later_target_succeeds_where_the_first_fails() -> None:
+    # The wrong class of the largest clean logit is out of reach; the second is predicted in one corner of the ball.
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 4, dtype=ONE))
     model[1].get_parameter("weight").data = torch.tensor(
         [[0.0] * 4, [0.0, 0.1, 0.1, 0.1], [8.0, -1.0, -1.0, -1.0], [0.0] * 4], dtype=ONE
@@ -200,44 +200,44 @@ def test_targeted_reaches_the_given_class(network: nn.Sequential, digits: tuple[
     assert torch.equal(network(result.x_adv).argmax(1) == y, result.success)
 
 
-def test_a_restart_only_sees_who_stands(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
+def test_a_restart_attacks_only_the_remaining_examples(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:40], digits[1][:40]
-    run_stage, twice = (APGD(0.05, steps=10, restarts=k).run(network, x, y) for k in (1, 2))
-    assert torch.equal(run_stage.forwards[run_stage.success], twice.forwards[run_stage.success])
-    assert torch.equal(run_stage.x_adv[run_stage.success], twice.x_adv[run_stage.success])
-    assert (twice.success | ~run_stage.success).all()
+    once, twice = (APGD(0.05, steps=10, restarts=k).run(network, x, y) for k in (1, 2))
+    assert torch.equal(once.forwards[once.success], twice.forwards[once.success])
+    assert torch.equal(once.x_adv[once.success], twice.x_adv[once.success])
+    assert (twice.success | ~once.success).all()
     assert (twice.forwards[~twice.success] == 1 + 2 * 11).all()
 
 
-def test_s_apgd_climbs_at_least_as_high_as_s_pgd(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
+def test_s_apgd_reaches_at_least_the_loss_of_s_pgd(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:50], digits[1][:50]
-    eps = 0.03  # few fall, so that the heights of the others can be compared
+    eps = 0.03  # few examples are broken, so that the losses of the others can be compared
     apgd = APGD(eps, loss="std").run(network, x, y)
     pgd = PGD(eps, steps=100, loss="std").run(network, x, y)
     assert apgd.success.sum() >= pgd.success.sum()
-    stand = ~apgd.success & ~pgd.success
-    assert stand.sum() > 20
-    high, low = (losses.std(network(result.x_adv[stand]), y[stand]).detach() for result in (apgd, pgd))
-    assert (high >= 0.99 * low).double().mean() > 0.9  # some starts lead to another top
-    assert high.mean() >= 0.98 * low.mean()
+    robust = ~apgd.success & ~pgd.success
+    assert robust.sum() > 20
+    apgd_loss, pgd_loss = (losses.std(network(result.x_adv[robust]), y[robust]).detach() for result in (apgd, pgd))
+    assert (apgd_loss >= 0.99 * pgd_loss).double().mean() > 0.9  # some starts lead to another maximum
+    assert apgd_loss.mean() >= 0.98 * pgd_loss.mean()
 
 
 @pytest.mark.parametrize("loss", ["ce", "sce(gamma=5)", "std"])
-def test_a_saturated_model_is_climbed_too(loss: str) -> None:
+def test_saturated_logits_do_not_stop_the_attack(loss: str) -> None:
     # The losses themselves are 0 in float32, and so are their gradients.
     model, x, y = net(1, lead=8.0).float(), images(6).float(), torch.zeros(6, dtype=torch.int64)
-    loud = copy.deepcopy(model)
+    saturated = copy.deepcopy(model)
     for name in ("weight", "bias"):
-        loud[-1].get_parameter(name).data *= 100
-    assert plain(loud(x), y, x).max() == 0
+        saturated[-1].get_parameter(name).data *= 100
+    assert plain(saturated(x), y, x).max() == 0
     attack = APGD(0.3, steps=20, loss=loss)
-    quiet_result, loud_result = attack.run(model, x, y), attack.run(loud, x, y)
-    assert quiet_result.success.any()
-    assert (loud_result.success | ~quiet_result.success).all()
+    result, saturated_result = attack.run(model, x, y), attack.run(saturated, x, y)
+    assert result.success.any()
+    assert (saturated_result.success | ~result.success).all()
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_zero_gradients(norm: Norm) -> None:
+def test_zero_gradients_leave_the_start(norm: Norm) -> None:
     flat = nn.Sequential(nn.Flatten(), nn.Linear(12, 4, dtype=ONE))
     flat[1].get_parameter("weight").data.zero_()
     flat[1].get_parameter("bias").data = torch.tensor([1.0, 0.0, 0.5, -1.0], dtype=ONE)
@@ -245,15 +245,15 @@ def test_zero_gradients(norm: Norm) -> None:
     for attack in (APGD(0.1, steps=10, norm=norm), APGD(0.1, steps=10, loss="dlr", norm=norm, targets=2)):
         points, state = recorded(attack, flat, x, y)
         assert not state.fooled.any()
-        assert torch.equal(points, points[:1].expand_as(points))  # nothing leads away from the start
+        assert torch.equal(points, points[:1].expand_as(points))  # a zero gradient has no direction
 
 
-def test_an_image_of_one_pixel_and_of_one_dimension() -> None:
+def test_images_of_any_shape() -> None:
     generator = torch.Generator().manual_seed(3)
     for shape in ((1,), (7,), (2, 3), (1, 2, 2, 2)):
         layer = nn.Linear(math.prod(shape), 3, dtype=ONE)
         layer.weight.data = torch.randn(layer.weight.shape, generator=generator, dtype=ONE)
-        layer.bias.data = -layer.weight.data.sum(1) / 2  # all classes meet in the middle
+        layer.bias.data = -layer.weight.data.sum(1) / 2  # all logits are equal at the centre of the box
         model = nn.Sequential(nn.Flatten(), layer)
         x = torch.rand(20, *shape, generator=generator, dtype=ONE)
         for norm in ("linf", "l2"):
@@ -262,7 +262,7 @@ def test_an_image_of_one_pixel_and_of_one_dimension() -> None:
             assert result.success.any()
 
 
-def test_too_few_classes() -> None:
+def test_too_few_classes_for_the_loss_are_refused() -> None:
     x, y = images(3), torch.zeros(3, dtype=torch.int64)
     for C, attack in (
         (2, APGD(0.1, steps=3, loss="std")),
@@ -278,7 +278,7 @@ def test_too_few_classes() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_eot_averages_over_a_model_that_draws(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
+def test_eot_averages_over_a_randomized_model(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:10], digits[1][:10]
     model = nn.Sequential(nn.Dropout(0.2), *network)
     state = torch.get_rng_state()
@@ -305,7 +305,10 @@ def test_eot_averages_over_a_model_that_draws(network: nn.Sequential, digits: tu
         ({"loss": "hinge"}, "unknown loss 'hinge'"),
         ({"loss": "std", "targets": 9}, "an attack towards wrong classes ascends ce, margin or dlr, got std"),
         ({"loss": "std", "targeted": True}, "an attack towards given classes ascends ce or margin, got std"),
-        ({"targets": 9, "targeted": True}, "targets=9 selects wrong classes and needs targeted=false, got targeted=true"),
+        (
+            {"targets": 9, "targeted": True},
+            "targets=9 selects wrong classes and needs targeted=false, got targeted=true",
+        ),
     ],
 )
 def test_impossible_values_are_refused(fields: dict[str, object], message: str) -> None:
@@ -325,7 +328,9 @@ def test_text_and_names() -> None:
     assert parse("apgd:eps=0.1,targeted=true") == APGD(0.1, targeted=True)
 
 
-def test_called_it_gives_the_images_alone(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
+def test_call_returns_the_images_of_run_and_changes_nothing(
+    network: nn.Sequential, digits: tuple[Tensor, Tensor]
+) -> None:
     x, y = digits[0][:20], digits[1][:20]
     before, state = x.clone(), copy.deepcopy(network.state_dict())
     for attack in (APGD(0.05, steps=12), APGD(0.05, steps=12, loss="dlr", targets=2)):

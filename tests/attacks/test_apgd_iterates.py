@@ -1,4 +1,4 @@
-"""APGD's iterates are those of a second, one-example form of the published algorithm, and of the reference."""
+"""APGD's iterates agree with a one-example transcription of the published algorithm, and with pyautoattack's."""
 
 import importlib
 import itertools
@@ -17,7 +17,7 @@ from ctrobust.attacks.projections import Norm
 from tests.attacks.apgd_states import Recorded, images, net, plain, recorded
 from tests.attacks.conftest import Peer
 
-# The published algorithm for one example, from the paper's text: plain losses, Python numbers, no batch.
+# A transcription of the paper's algorithm for one example: plain losses, Python numbers, no batch.
 
 
 def the_ce(z: Tensor, y: int, _: Tensor) -> Tensor:
@@ -49,8 +49,8 @@ def the_dlr(z: Tensor, y: int, clean: Tensor) -> Tensor:
     return the_margin(z, y, clean) / (ordered[0] - ordered[2])
 
 
-def second(z: Tensor, y: int, clean: Tensor) -> Tensor:
-    """Targeted DLR towards the second best wrong class."""
+def the_targeted_dlr(z: Tensor, y: int, clean: Tensor) -> Tensor:
+    """Targeted DLR towards the wrong class of the second largest clean logit."""
     target = [j for j in clean.argsort(descending=True).tolist() if j != y][1]
     ordered = z.sort(descending=True).values
     return (z[target] - z[y]) / (ordered[0] - (ordered[2] + ordered[3]) / 2)
@@ -59,10 +59,10 @@ def second(z: Tensor, y: int, clean: Tensor) -> Tensor:
 Scalar = Callable[[Tensor, int, Tensor], Tensor]
 
 
-def apgd_state(
+def transcribed(
     model: nn.Module, x: Tensor, y: int, begin: Tensor, loss: Scalar, attack: APGD
-) -> tuple[list[Tensor], list[float], set[str]]:
-    """Iterates, their losses, and which of the conditions ever halved the step."""
+) -> tuple[list[Tensor], list[float], set[int]]:
+    """Return the iterates, their losses, and which of the two conditions ever halved the step size."""
     clean = model(x[None])[0].detach()
 
     def f(at: Tensor) -> tuple[float, Tensor]:
@@ -70,13 +70,13 @@ def apgd_state(
         value = loss(model(at[None])[0], y, clean)
         return value.item(), torch.autograd.grad(value, at)[0]
 
-    def inside(at: Tensor) -> Tensor:
+    def project(at: Tensor) -> Tensor:
         if attack.norm == "linf":
             return torch.maximum(torch.minimum(at, x + attack.eps), x - attack.eps).clamp(0, 1)
         length = (at - x).square().sum().sqrt().item()
         return (at if length <= attack.eps else x + (at - x) * attack.eps / length).clamp(0, 1)
 
-    def up(gradient: Tensor) -> Tensor:
+    def steepest(gradient: Tensor) -> Tensor:
         length = gradient.square().sum().sqrt()
         return gradient.sign() if attack.norm == "linf" else gradient / length if length > 0 else gradient
 
@@ -87,91 +87,89 @@ def apgd_state(
         ends.append(ends[-1] + width)
     ends = [end * attack.steps // 100 for end in ends]
 
-    size, reasons = 2 * attack.eps, set[str]()
+    step_size, conditions = 2 * attack.eps, set[int]()
     iterates, values, gradients = [begin], [f(begin)[0]], [f(begin)[1]]
     point, gradient, previous = begin, gradients[0], begin
-    top_at_check, halved = values[0], True
+    checkpoint_loss, halved = values[0], True
     for k in range(1, attack.steps + 1):
-        z = inside(point + size * up(gradient))
-        new = z if k == 1 else inside(point + 0.75 * (z - point) + 0.25 * (point - previous))
+        z = project(point + step_size * steepest(gradient))
+        new = z if k == 1 else project(point + 0.75 * (z - point) + 0.25 * (point - previous))
         previous, point = point, new
         value, gradient = f(point)
         iterates, values, gradients = [*iterates, point], [*values, value], [*gradients, gradient]
         if k in ends:
             first = ends[ends.index(k) - 1]
-            rises = sum(values[i + 1] > values[i] for i in range(first, k))
-            rare = rises <= attack.rho * (k - first)
-            flat = not halved and max(values) == top_at_check
-            reasons |= {"rare"} if rare else set()
-            reasons |= {"flat"} if flat and not rare else set()
-            halved, top_at_check = rare or flat, max(values)
+            increases = sum(values[i + 1] > values[i] for i in range(first, k))
+            first_condition = increases <= attack.rho * (k - first)
+            second_condition = not halved and max(values) == checkpoint_loss
+            conditions |= {1} if first_condition else set()
+            conditions |= {2} if second_condition and not first_condition else set()
+            halved, checkpoint_loss = first_condition or second_condition, max(values)
             if halved:
-                size /= 2
+                step_size /= 2
                 best = values.index(max(values))
                 point, gradient = iterates[best], gradients[best]
-    return iterates, values, reasons
+    return iterates, values, conditions
 
 
 NAMES: dict[str, tuple[str | Loss, Scalar, int]] = {
     "ce": ("ce", the_ce, 0), "std": ("std", the_std, 0), "sce": ("sce(gamma=5)", the_sce, 0),
     "kl": ("kl", the_kl, 0), "skl": ("skl(gamma=1)", the_skl, 0), "dlr": ("dlr", the_dlr, 0),
-    "margin": ("margin", the_margin, 0), "callable": (plain, the_ce, 0), "towards": ("dlr", second, 2),
+    "margin": ("margin", the_margin, 0), "callable": (plain, the_ce, 0), "targeted dlr": ("dlr", the_targeted_dlr, 2),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("name", "norm", "rho"),
-    [*((name, "linf", 0.75) for name in NAMES), *((name, "l2", 0.75) for name in ("ce", "std", "towards")),
+    [*((name, "linf", 0.75) for name in NAMES), *((name, "l2", 0.75) for name in ("ce", "std", "targeted dlr")),
      ("ce", "linf", 0.3), ("std", "l2", 0.3)],
 )  # fmt: skip
-def test_every_iterate_is_the_published_one(name: str, norm: Norm, rho: float) -> None:
+def test_every_iterate_agrees_with_the_transcription(name: str, norm: Norm, rho: float) -> None:
     loss, scalar, rank = NAMES[name]
     count = 1 if rho == 0.75 and norm == "linf" else 2
     model, x, y = net(1), images(count), torch.zeros(count, dtype=torch.int64)
     attack = APGD(0.3 if norm == "linf" else 0.8, loss=loss, norm=norm, rho=rho, targets=rank)
     ours, state = recorded(attack, model, x, y)
     assert ours.shape == (101, count, 1, 3, 4)
-    near = 1e-12 if norm == "linf" else 1e-6  # where an l2 ascent is at its end, rises of 1e-16 count too
-    reasons = set()
+    atol = 1e-12 if norm == "linf" else 1e-6  # near an l2 maximum, loss increases of 1e-16 count too
+    conditions = set()
     for i in range(count):
-        theirs, values, why = apgd_state(model, x[i], 0, ours[0, i], scalar, attack)
-        torch.testing.assert_close(ours[:, i], torch.stack(theirs), rtol=0, atol=near)
-        torch.testing.assert_close(state.found[i], theirs[values.index(max(values))], rtol=0, atol=near)
-        reasons |= why
+        expected, values, used = transcribed(model, x[i], 0, ours[0, i], scalar, attack)
+        torch.testing.assert_close(ours[:, i], torch.stack(expected), rtol=0, atol=atol)
+        torch.testing.assert_close(state.found[i], expected[values.index(max(values))], rtol=0, atol=atol)
+        conditions |= used
     if norm == "linf":
-        assert reasons >= ({"rare"} if rho == 0.75 else {"rare", "flat"})
-    assert reasons
+        assert conditions >= ({1} if rho == 0.75 else {1, 2})
+    assert conditions
 
 
-def test_as_many_rises_as_asked_for_or_fewer_halve_the_step() -> None:
+def test_step_size_is_halved_after_at_most_rho_loss_increases() -> None:
     model, x, y = net(1), images(1), torch.zeros(1, dtype=torch.int64)
     points, _ = recorded(APGD(0.3), model, x, y)
     values = [the_ce(model(point)[0], 0, x).item() for point in points[:23]]
-    rises = sum(after > one for one, after in itertools.pairwise(values))
-    assert 2 < rises < 20
+    increases = sum(after > one for one, after in itertools.pairwise(values))
+    assert 2 < increases < 20
     next_steps = []
-    for rho in ((rises - 0.5) / 22, (rises + 0.5) / 22):  # the first window has 22 steps
+    for rho in ((increases - 0.5) / 22, (increases + 0.5) / 22):  # the first window has 22 steps
         attack = APGD(0.3, rho=rho)
         points, _ = recorded(attack, model, x, y)
-        theirs, _, _ = apgd_state(model, x[0], 0, points[0, 0], the_ce, attack)
-        torch.testing.assert_close(points[:, 0], torch.stack(theirs), rtol=0, atol=1e-12)
+        expected, _, _ = transcribed(model, x[0], 0, points[0, 0], the_ce, attack)
+        torch.testing.assert_close(points[:, 0], torch.stack(expected), rtol=0, atol=1e-12)
         next_steps.append(points[23])
     assert (next_steps[0] - next_steps[1]).abs().max() > 1e-3
 
 
-def test_of_a_linear_model_too() -> None:
+def test_iterates_on_a_linear_model_agree_with_the_transcription() -> None:
     model, x, y = net(2, linear=True), images(2), torch.zeros(2, dtype=torch.int64)
     for attack in (APGD(0.1), APGD(0.3, norm="l2")):
         ours, _ = recorded(attack, model, x, y)
-        theirs, _, _ = apgd_state(model, x[1], 0, ours[0, 1], the_ce, attack)
-        torch.testing.assert_close(ours[:, 1], torch.stack(theirs), rtol=0, atol=1e-6)
+        expected, _, _ = transcribed(model, x[1], 0, ours[0, 1], the_ce, attack)
+        torch.testing.assert_close(ours[:, 1], torch.stack(expected), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 @pytest.mark.parametrize("loss", ["ce", "dlr"])
-def test_the_reference_visits_the_same_iterates(
-    norm: Norm, loss: str, peer: Peer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pyautoattack_has_the_same_iterates(norm: Norm, loss: str, peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(peer("pyautoattack"))
     kind = importlib.import_module("pyautoattack.autopgd_base").APGDAttack
     model, x, y = net(1), images(4), torch.zeros(4, dtype=torch.int64)
@@ -182,11 +180,11 @@ def test_the_reference_visits_the_same_iterates(
     theirs.init_hyperparam(x)
     best = theirs.attack_single_run(x, y, x_init=ours[0])[0]
     assert len(record.seen) == len(ours) == 101  # as many passes
-    # It compares losses in float32: near the top of an l2 ascent iterates may part, after the first checkpoint.
+    # pyautoattack compares losses in float32: near an l2 maximum its iterates may differ after the first checkpoint.
     until = 101 if norm == "linf" else 23
     torch.testing.assert_close(ours[:until], torch.stack(record.seen)[:until], rtol=0, atol=1e-5)
-    heights = [plain(model(at), y, at).detach() for at in (state.found, best)]
-    torch.testing.assert_close(*heights, rtol=1e-4 if norm == "linf" else 0.05, atol=0)
+    reached = [plain(model(at), y, at).detach() for at in (state.found, best)]
+    torch.testing.assert_close(*reached, rtol=1e-4 if norm == "linf" else 0.05, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +199,7 @@ def test_the_reference_visits_the_same_iterates(
         (1000, [220, 410, 570, 700, 800, 870, 930, 990]),
     ],
 )
-def test_checkpoints(steps: int, ends: list[int]) -> None:
+def test_checkpoint_windows(steps: int, ends: list[int]) -> None:
     assert list(checkpoint_windows(steps)) == ends
     assert list(checkpoint_windows(steps).values()) == [b - a for a, b in zip([0, *ends], ends, strict=False)]
 
@@ -217,7 +215,7 @@ def test_windows_are_rounded_down_and_at_least_one(steps: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_the_start_is_on_the_sphere_and_keyed(norm: Norm, dtype: torch.dtype) -> None:
+def test_start_is_on_the_sphere_and_keyed_by_example(norm: Norm, dtype: torch.dtype) -> None:
     x, y, eps = (0.4 + 0.2 * images(6)).to(dtype), torch.zeros(6, dtype=torch.int64), 0.1
     keys, model = torch.tensor([3, 1, 4, 15, 9, 2]), net(1).to(dtype)
     record = Recorded(model)

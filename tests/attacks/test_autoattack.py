@@ -1,4 +1,4 @@
-"""The ensemble: what it holds, in which order, and what it leaves out."""
+"""The attacks of the ensemble, their order, and what is left out for few classes."""
 
 import pytest
 import torch
@@ -34,9 +34,9 @@ def test_the_published_ensembles() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "parts"), [("standard", 1 + 9 + 9 + 1), ("plus", 5 + 5 + 5 + 1 + 9 + 9), ("rand", 2)]
+    ("version", "stages"), [("standard", 1 + 9 + 9 + 1), ("plus", 5 + 5 + 5 + 1 + 9 + 9), ("rand", 2)]
 )
-def test_each_restart_and_target_is_a_part(version: str, stages: int) -> None:
+def test_each_restart_and_target_is_a_stage(version: str, stages: int) -> None:
     attack = parse(f"autoattack:eps=0.1,version={version}")
     assert len(attack.stages()) == stages
     assert all(stage.optional for stage in attack.stages())
@@ -58,7 +58,7 @@ def test_norm_and_seed_reach_every_attack(norm: str) -> None:
         (4, ()),
     ],
 )
-def test_few_classes_work_and_say_what_was_left_out(classes: int, missing: tuple[str, ...]) -> None:
+def test_attacks_left_out_for_few_classes_are_listed(classes: int, missing: tuple[str, ...]) -> None:
     x, y = examples(classes)
     attack = AutoAttack(eps=0.1, queries=50)
     result = attack.run(network(classes), x, y)
@@ -78,21 +78,21 @@ def test_with_two_classes_the_only_target_is_tried_once() -> None:
     assert torch.equal(alone.backwards, FAB(eps=1e-6, targets=1).run(network(2), x, y).backwards)
 
 
-def test_it_fools_whom_any_of_its_attacks_fools_and_stops_there() -> None:
+def test_breaks_the_union_of_its_attacks_and_stops_at_the_first_success() -> None:
     x, y = examples(5, count=30)
     attack = AutoAttack(eps=0.04, queries=200)
     whole = attack.run(network(5), x, y)
-    singly = [one.run(network(5), x, y) for one in attack.attacks()]
+    separate = [one.run(network(5), x, y) for one in attack.attacks()]
     assert 0 < whole.success.sum() < 30
-    union = torch.stack([one.success for one in singly]).any(0)
+    union = torch.stack([one.success for one in separate]).any(0)
     assert torch.equal(whole.success, union)
-    first = singly[0].success
-    assert (whole.forwards[first] <= singly[0].forwards[first]).all()
-    total = sum(one.backwards for one in singly)
+    first = separate[0].success
+    assert (whole.forwards[first] <= separate[0].forwards[first]).all()
+    total = sum(one.backwards for one in separate)
     assert torch.equal(whole.backwards[~whole.success], torch.as_tensor(total)[~whole.success])
 
 
-def test_bad_values() -> None:
+def test_invalid_fields_are_refused() -> None:
     with pytest.raises(InputError, match="version must be one of 'standard', 'plus', 'rand'; got 'fast'"):
         parse("autoattack:eps=0.1,version=fast")
     with pytest.raises(InputError, match="norm must be one of 'linf', 'l2'"):

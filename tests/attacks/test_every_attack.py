@@ -1,4 +1,4 @@
-"""What holds for every attack with every loss: ball and box are kept, and all else is left as it was."""
+"""Properties of every attack with every loss: images stay in ball and box, nothing else is changed."""
 
 import contextlib
 import copy
@@ -22,7 +22,7 @@ def plain(logits: Tensor, y: Tensor, _: Tensor) -> Tensor:
 
 
 def away(logits: Tensor, _: Tensor, clean: Tensor) -> Tensor:
-    """A callable that looks at the clean logits; its gradient is zero at the image itself."""
+    """A callable that uses the clean logits; its gradient is zero at the clean image."""
     return (logits - clean).square().sum(1)
 
 
@@ -36,7 +36,7 @@ NAMED = ("ce", "sce", "sce(gamma=5)", "kl", "skl", "skl(gamma=1,std_at=clean)", 
 every_attack = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.keys())
 every_loss = pytest.mark.parametrize("loss", [*NAMED, plain, away])
 
-# Every name of the registry, with settings that make it quick.
+# Every name of the registry, with fields that make it fast.
 ROWS = {
     "fgsm": "",
     "pgd": "steps=3,restarts=2",
@@ -57,12 +57,12 @@ ROWS = {
     "square": "queries=20",
     "autoattack": "queries=20",
 }
-# What AutoAttack is made of has rows of its own.
+# The attacks of AutoAttack have rows of their own.
 every_name = pytest.mark.parametrize("name", [name for name in ATTACKS if name != "autoattack"])
 
 
-def fused(name: str, eps: float = 0.1, more: str = "") -> Attack:
-    return parse(f"{name}:" + ",".join(stage for stage in (f"eps={eps!r}", ROWS[name], more) if stage))
+def make_attack(name: str, eps: float = 0.1, more: str = "") -> Attack:
+    return parse(f"{name}:" + ",".join(fields for fields in (f"eps={eps!r}", ROWS[name], more) if fields))
 
 
 def test_every_attack_and_loss_has_a_row() -> None:
@@ -98,7 +98,7 @@ PIXELS = st.sampled_from([0.0, 1.0]) | st.floats(0, 1, width=32)
     success=st.sampled_from(["any", "last"]),
     norm=st.sampled_from(["linf", "l2"]),
 )
-def test_ball_and_box(
+def test_images_are_in_ball_and_box(
     make: Callable[..., Attack],
     loss: str | Loss,
     pixels: list[float],
@@ -117,19 +117,19 @@ def test_ball_and_box(
 
 
 def check_inside(x_adv: Tensor, x: Tensor, eps: float, norm: str) -> None:
-    """In the ball, but for rounding, and strictly in the box."""
+    """Check that images are in the ball, up to rounding, and exactly in the box."""
     assert (x_adv.dtype, x_adv.shape, x_adv.device) == (x.dtype, x.shape, x.device)
     assert x_adv.min() >= 0
     assert x_adv.max() <= 1
-    moved = (x_adv.double() - x.double()).flatten(1)
-    far = moved.abs().amax() if norm == "linf" else moved.square().sum(1).sqrt().amax()
-    assert far <= eps + (2 if norm == "linf" else 4) * torch.finfo(x.dtype).eps
+    perturbation = (x_adv.double() - x.double()).flatten(1)
+    length = perturbation.abs().amax() if norm == "linf" else perturbation.square().sum(1).sqrt().amax()
+    assert length <= eps + (2 if norm == "linf" else 4) * torch.finfo(x.dtype).eps
 
 
 @every_name
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("eps", [0.0, 1 / 255, 0.3, 1.0])
-def test_ball_and_box_of_every_name(name: str, eps: float, dtype: torch.dtype) -> None:
+def test_images_of_every_name_are_in_ball_and_box(name: str, eps: float, dtype: torch.dtype) -> None:
     x, y = batch(dtype)
     x[1:3] = x[1:3].round()
     model = small(dtype).eval()
@@ -137,7 +137,7 @@ def test_ball_and_box_of_every_name(name: str, eps: float, dtype: torch.dtype) -
         preset = ATTACKS[name][1].get("norm")
         if preset not in (None, norm):
             continue
-        attack = fused(name, eps, "" if preset else f"norm={norm}")
+        attack = make_attack(name, eps, "" if preset else f"norm={norm}")
         assert (attack.norm, attack.eps) == (norm, eps)
         result = attack.run(model, x, y)
         check_inside(result.x_adv, x, eps, norm)
@@ -153,18 +153,18 @@ def test_ball_and_box_of_every_name(name: str, eps: float, dtype: torch.dtype) -
 
 
 @every_name
-def test_every_name_finds_something(name: str) -> None:
-    # Else the test above would pass for attacks that do nothing.
+def test_every_name_breaks_some_examples(name: str) -> None:
+    # Otherwise the test above would pass for attacks that do nothing.
     x, _ = batch()
     model = small(torch.float64)[:2].eval()
     y = model(x).argmax(1)
-    assert fused(name, 0.5).run(model, x, y).success.double().mean() >= 0.6
+    assert make_attack(name, 0.5).run(model, x, y).success.double().mean() >= 0.6
 
 
 @every_attack
 @every_loss
-def test_something_is_attacked(make: Callable[..., Attack], loss: str | Loss) -> None:
-    # Else the test above would pass for attacks that do nothing.
+def test_images_are_perturbed(make: Callable[..., Attack], loss: str | Loss) -> None:
+    # Otherwise the test above would pass for attacks that do nothing.
     x, y = batch()
     moved = (make(eps=0.1, loss=loss, success="last")(small(torch.float64), x, y) - x).abs().flatten(1).amax(1)
     if loss is away and make is not MAKES["pgd"]:
@@ -175,8 +175,8 @@ def test_something_is_attacked(make: Callable[..., Attack], loss: str | Loss) ->
         assert moved.min() > 0.02
 
 
-class Kept:
-    """What an attack must leave as it is: modes, gradients and flags of a model, the images, torch's modes, the RNG."""
+class Unchanged:
+    """What an attack must not change: modes, gradients and flags of a model, the images, torch's modes, the RNG."""
 
     def __init__(self, model: nn.Module, *tensors: Tensor) -> None:
         self.model, self.tensors, self.copies = model, tensors, [tensor.detach().clone() for tensor in tensors]
@@ -186,9 +186,9 @@ class Kept:
         self.generator = torch.get_rng_state()
 
     def _flags(self) -> tuple[object, ...]:
-        modes = [stage.training for stage in self.model.modules()]
-        wanted = [tensor.requires_grad for tensor in (*self.model.parameters(), *self.tensors)]
-        return modes, wanted, torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        modes = [module.training for module in self.model.modules()]
+        requires_grad = [tensor.requires_grad for tensor in (*self.model.parameters(), *self.tensors)]
+        return modes, requires_grad, torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
     def check(self) -> None:
         assert self._flags() == self.flags
@@ -204,8 +204,8 @@ class Kept:
 
 
 @contextlib.contextmanager
-def kept(model: nn.Module, *tensors: Tensor) -> Iterator[None]:
-    before = Kept(model, *tensors)
+def unchanged(model: nn.Module, *tensors: Tensor) -> Iterator[None]:
+    before = Unchanged(model, *tensors)
     yield
     before.check()
 
@@ -214,7 +214,7 @@ def kept(model: nn.Module, *tensors: Tensor) -> Iterator[None]:
 @every_loss
 @pytest.mark.parametrize("success", ["any", "last"])
 @pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_leaves_everything_as_it_was(make: Callable[..., Attack], loss: str | Loss, success: str) -> None:
+def test_model_inputs_and_generator_are_unchanged(make: Callable[..., Attack], loss: str | Loss, success: str) -> None:
     x, y = batch()
     model = nn.Sequential(nn.Dropout(0.5), *small(torch.float64), nn.Dropout(0.1).eval())
     model[2].eval()
@@ -224,47 +224,47 @@ def test_leaves_everything_as_it_was(make: Callable[..., Attack], loss: str | Lo
     clean = model(x).detach()
     state = torch.get_rng_state()
     model(x)
-    assert not torch.equal(state, torch.get_rng_state())  # The model does draw from the global generator.
+    assert not torch.equal(state, torch.get_rng_state())  # The model draws from the global generator.
     attack = make(eps=0.1, loss=loss, success=success)
-    with kept(model, x, y, clean):
+    with unchanged(model, x, y, clean):
         attack(model, x, y)
-    with kept(model, x, y, clean):
+    with unchanged(model, x, y, clean):
         attack.run(model, x, y, clean_logits=clean)
 
 
 @every_name
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_every_name_leaves_everything_as_it_was(name: str, training: bool) -> None:
+def test_every_name_leaves_model_inputs_and_generator_unchanged(name: str, training: bool) -> None:
     x, y = batch()
     model = nn.Sequential(*small(torch.float64), nn.Dropout(0.3)).train(training)
     weight = model[1].get_parameter("weight")
     weight.grad = torch.ones_like(weight)
     model[3].get_parameter("bias").requires_grad_(False)
     clean = model(x).detach()
-    with kept(model, x, y, clean):
-        fused(name).run(model, x, y, clean_logits=clean)
-    with kept(model, x, y, clean):
-        fused(name)(model, x, y)
-    with torch.inference_mode(), kept(model, x, y, clean):
-        fused(name).run(model, x.clone(), y)
+    with unchanged(model, x, y, clean):
+        make_attack(name).run(model, x, y, clean_logits=clean)
+    with unchanged(model, x, y, clean):
+        make_attack(name)(model, x, y)
+    with torch.inference_mode(), unchanged(model, x, y, clean):
+        make_attack(name).run(model, x.clone(), y)
 
 
 @every_name
-def test_every_name_finds_the_same_in_every_batch(name: str) -> None:
+def test_outcomes_of_every_name_do_not_depend_on_the_batch(name: str) -> None:
     generator = torch.Generator().manual_seed(3)
     x, keys = torch.rand(24, 1, 2, 3, generator=generator, dtype=torch.float64), torch.arange(40, 64)
     model = small(torch.float64).eval()
     y = model(x).argmax(1)
-    attack = fused(name, 0.06)
+    attack = make_attack(name, 0.06)
     whole = attack.run(model, x, y, keys)
     order = torch.randperm(24, generator=generator)
     for some in (order, order[:7], order[7:8], whole.success.nonzero()[:, 0], (~whole.success).nonzero()[:, 0]):
         if len(some):
-            stage = attack.run(model, x[some], y[some], keys[some])
+            result = attack.run(model, x[some], y[some], keys[some])
             for field in ("success", "forwards", "backwards"):
-                assert torch.equal(getattr(stage, field), getattr(whole, field)[some]), field
-            torch.testing.assert_close(stage.x_adv, whole.x_adv[some], rtol=0, atol=1e-12)
+                assert torch.equal(getattr(result, field), getattr(whole, field)[some]), field
+            torch.testing.assert_close(result.x_adv, whole.x_adv[some], rtol=0, atol=1e-12)
 
 
 @every_name
@@ -272,9 +272,9 @@ def test_every_name_takes_images_of_any_shape(name: str) -> None:
     _, y = batch()
     for shape in ((6,), (1, 2, 3), (3, 2, 1)):
         if len(shape) == 1 and name == "square":
-            continue  # moves squares
+            continue  # Square needs images
         x = torch.rand(5, *shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-        result = fused(name).run(small(torch.float64).eval(), x, y)
+        result = make_attack(name).run(small(torch.float64).eval(), x, y)
         assert result.x_adv.shape == x.shape
         assert result.success.shape == result.forwards.shape == result.backwards.shape == (5,)
 
@@ -283,11 +283,11 @@ def test_every_name_takes_images_of_any_shape(name: str) -> None:
 def test_every_name_refuses_one_class(name: str) -> None:
     x, _ = batch()
     with pytest.raises(InputError, match=r"C >= 2, got \(5, 1\)"):
-        fused(name).run(small(torch.float64, C=1), x, torch.zeros(5, dtype=torch.int64))
+        make_attack(name).run(small(torch.float64, C=1), x, torch.zeros(5, dtype=torch.int64))
 
 
 class Failing(nn.Module):
-    """Draws, changes its own mode, and at the third call raises or gives NaN."""
+    """A randomized model that changes its own mode, and in the third call raises or returns NaN."""
 
     def __init__(self, error: BaseException | None) -> None:
         super().__init__()
@@ -309,22 +309,22 @@ class Failing(nn.Module):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("random_start", [True, False])
 @pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_leaves_everything_as_it_was_when_the_model_fails(
+def test_model_inputs_and_generator_are_unchanged_if_the_model_fails(
     error: BaseException | None, training: bool, random_start: bool
 ) -> None:
     x, y = batch()
     model = Failing(error).train(training)
     kind, message = (InputError, "logits are not all finite") if error is None else (type(error), "broken")
-    with kept(model, x, y), pytest.raises(kind, match=message):
+    with unchanged(model, x, y), pytest.raises(kind, match=message):
         PGD(0.1, success="last", random_start=random_start)(model, x, y)
     assert model.calls == 3
 
 
-def test_leaves_everything_as_it_was_when_inputs_are_refused() -> None:
+def test_model_and_inputs_are_unchanged_if_inputs_are_refused() -> None:
     x, y = batch()
     model = small(torch.float64)
     for images, labels in ((x + 1, y), (x, y + 4), (x, y[1:])):
-        with kept(model, images, labels), pytest.raises(InputError):
+        with unchanged(model, images, labels), pytest.raises(InputError):
             PGD(0.1)(model, images, labels)
 
 
@@ -335,7 +335,7 @@ def test_works_in_every_gradient_mode(make: Callable[..., Attack], loss: str | L
     model, attack = small(torch.float64), make(eps=0.1, loss=loss)
     expected = attack.run(model, x, y)
     for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
-        with mode(), kept(model, x, y):
+        with mode(), unchanged(model, x, y):
             result = attack.run(model, x, y)
         assert torch.equal(result.x_adv, expected.x_adv)
         assert torch.equal(result.success, expected.success)
@@ -360,7 +360,7 @@ def test_works_with_frozen_parameters(make: Callable[..., Attack]) -> None:
     model, attack = small(torch.float64), make(eps=0.1)
     expected = attack(model, x, y)
     frozen = copy.deepcopy(model).requires_grad_(False)
-    with kept(frozen, x, y):
+    with unchanged(frozen, x, y):
         assert torch.equal(attack(frozen, x, y), expected)
 
 
@@ -370,8 +370,8 @@ def test_works_with_images_that_require_a_gradient(make: Callable[..., Attack]) 
     model, attack = small(torch.float64), make(eps=0.1)
     expected = attack(model, x, y)
     leaf = x.clone().requires_grad_()
-    for wanting in (leaf, leaf * 1):
-        x_adv = attack(model, wanting, y)
+    for images in (leaf, leaf * 1):
+        x_adv = attack(model, images, y)
         assert torch.equal(x_adv, expected)
         assert not x_adv.requires_grad
     assert leaf.grad is None
@@ -389,7 +389,7 @@ def test_images_are_copied(make: Callable[..., Attack]) -> None:
 
 @every_attack
 @pytest.mark.parametrize("success", ["any", "last"])
-def test_layout_in_memory_does_not_matter(make: Callable[..., Attack], success: str) -> None:
+def test_memory_layout_does_not_matter(make: Callable[..., Attack], success: str) -> None:
     generator = torch.Generator().manual_seed(2)
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(36, 3)).double()
     for parameter in model.parameters():
@@ -414,7 +414,7 @@ def test_two_classes_are_too_few_for_some_losses(make: Callable[..., Attack], lo
     x, _ = batch()
     y = torch.zeros(5, dtype=torch.int64)
     model = small(torch.float64, C=2)
-    with kept(model, x), pytest.raises(InputError, match=r"this loss needs at least 3 classes; got 2"):
+    with unchanged(model, x), pytest.raises(InputError, match=r"this loss needs at least 3 classes; got 2"):
         make(eps=0.1, loss=loss, success="last")(model, x, y)
 
 

@@ -1,4 +1,4 @@
-"""FAB against a second, one-example form of the published algorithm, and against closed forms of linear models."""
+"""FAB against a one-example transcription of the published algorithm and closed forms of linear models."""
 
 import math
 
@@ -28,13 +28,13 @@ def net(C: int = 4, *, linear: bool = False, dtype: torch.dtype = ONE) -> nn.Seq
     model = nn.Sequential(nn.Flatten(), *([nn.Linear(12, C)] if linear else hidden))
     for parameter in model.parameters():
         parameter.data = torch.randn(parameter.shape, generator=generator)
-    if linear:  # the boundaries pass near the middle of the box
+    if linear:  # the boundaries pass near the centre of the box
         model[1].get_parameter("bias").data.div_(10).sub_(model[1].get_parameter("weight").sum(1).detach(), alpha=0.5)
     return model.to(dtype)
 
 
 def batch(model: nn.Module, n: int = 24, *, inner: bool = False, dtype: torch.dtype = ONE) -> tuple[Tensor, Tensor]:
-    """Images with the labels that the model gives them, some pixels at the sides of the box unless `inner`."""
+    """Images with the labels that the model predicts, some pixels on the sides of the box unless `inner`."""
     generator = torch.Generator().manual_seed(7)
     x = torch.rand(n, 1, 3, 4, generator=generator, dtype=ONE)
     x = 0.3 + 0.4 * x if inner else (1.4 * x - 0.2).clamp(0, 1)
@@ -42,11 +42,11 @@ def batch(model: nn.Module, n: int = 24, *, inner: bool = False, dtype: torch.dt
     return x, model(x).argmax(1)
 
 
-# The published algorithm for one example, from the paper's text; ways by bisection.
+# A transcription of the paper's algorithm for one example, with projections by bisection.
 
 
-def the_way(x: Tensor, normal: Tensor, value: float, norm: Norm) -> Tensor:
-    """To the hyperplane, within the box; to the corner if it is not met."""
+def step_to_hyperplane(x: Tensor, normal: Tensor, value: float, norm: Norm) -> Tensor:
+    """The step to the hyperplane within the box, or to its corner if the hyperplane does not meet the box."""
     against = -math.copysign(1, value) * (normal.sign() if norm == "linf" else normal)
 
     def moved(r: float) -> Tensor:
@@ -63,7 +63,7 @@ def the_way(x: Tensor, normal: Tensor, value: float, norm: Norm) -> Tensor:
 def search(
     model: nn.Module, x: Tensor, y: int, begin: Tensor, target: int | None, attack: FAB
 ) -> tuple[list[Tensor], list[bool]]:
-    """The points that are linearized and those that are judged, by turns; and which of these are misclassified."""
+    """The points that are linearized and classified, in turn; and whether the classified ones are misclassified."""
     point, points, fooled = begin, list[Tensor](), list[bool]()
     length, dual = (math.inf, 1) if attack.norm == "linf" else (2, 2)
 
@@ -80,10 +80,10 @@ def search(
                 planes.append((value.item(), torch.autograd.grad(value, leaf, retain_graph=True)[0]))
         value, w = min(planes, key=lambda plane: abs(plane[0]) / size(plane[1], dual))
         b = (w * point).sum().item() - value  # the hyperplane is w . z = b
-        d_1 = the_way(point, w, value, attack.norm)
-        d_2 = the_way(x, w, (w * x).sum().item() - b, attack.norm)
-        ways = size(d_1, length), size(d_2, length)
-        a = min(ways[0] / sum(ways), attack.alpha_max)
+        d_1 = step_to_hyperplane(point, w, value, attack.norm)
+        d_2 = step_to_hyperplane(x, w, (w * x).sum().item() - b, attack.norm)
+        lengths = size(d_1, length), size(d_2, length)
+        a = min(lengths[0] / sum(lengths), attack.alpha_max)
         new = (1 - a) * (point + attack.overshoot * d_1) + a * (x + attack.overshoot * d_2)
         points, new = [*points, point], new.clamp(0, 1)
         points = [*points, new]
@@ -97,14 +97,14 @@ def search(
 @pytest.mark.parametrize(
     "fields", [{}, {"alpha_max": 0.4, "overshoot": 1.3, "beta": 0.6}, {"alpha_max": 0.0, "beta": 0.97}]
 )
-def test_same_iterates_as_the_second_form(norm: Norm, target: int, fields: dict[str, float]) -> None:
+def test_iterates_agree_with_the_transcription(norm: Norm, target: int, fields: dict[str, float]) -> None:
     model = net()
     x, y = batch(model, 4)
     attack = FAB(0.0, steps=6, norm=norm, targets=target, **fields)  # type: ignore[arg-type]
     record = Recorded(model)
     state = AttackState(record, x, y)
     attack.stages()[-1].run(state)
-    ours = torch.stack(record.seen[1:])  # after the clean pass; the last is the image given back
+    ours = torch.stack(record.seen[1:])  # after the clean pass; the last is the returned image
     ranks = state.clean.argsort(1, descending=True)
     outcomes = set[bool]()
     for i in range(len(x)):
@@ -118,7 +118,7 @@ def test_same_iterates_as_the_second_form(norm: Norm, target: int, fields: dict[
 
 
 @every_norm
-def test_later_restarts_begin_on_the_sphere_of_half_the_radius(norm: Norm) -> None:
+def test_later_restarts_start_at_half_the_radius(norm: Norm) -> None:
     model = net()
     x, y = batch(model, 6, inner=True)
     keys = torch.tensor([5, 3, 900, -1, 2**40, 0])
@@ -144,7 +144,7 @@ def test_later_restarts_begin_on_the_sphere_of_half_the_radius(norm: Norm) -> No
             torch.testing.assert_close(record.seen[2][0], points[1], rtol=0, atol=1e-9)
 
 
-def test_two_steps_by_hand() -> None:
+def test_hand_computed_steps() -> None:
     # z_1 - z_0 = 2 a + b - 2, which is -1/2 at (.5, .5): the boundary is 1/6 away in linf.
     layer = nn.Linear(2, 2, dtype=ONE)
     layer.weight.data, layer.bias.data = torch.tensor([[0.0, 0], [2, 1]], dtype=ONE), torch.tensor([2.0, 0], dtype=ONE)
@@ -154,7 +154,7 @@ def test_two_steps_by_hand() -> None:
             result = FAB(eps, steps=2, targets=targets).run(layer, x, y)
             assert result.success.item()
             assert result.x_adv[0].tolist() == pytest.approx([pixel] * 2, abs=1e-9)
-            # The clean pass, two for each step, one for the last image where no step was enough.
+            # One forward pass of the clean image, two per step, and one of the last image if no step succeeded.
             assert (result.forwards.item(), result.backwards.item()) == (min(1 + forwards, 6), min(forwards // 2, 2))
     assert not FAB(0.1666, steps=2).run(layer, x, y).success.item()
 
@@ -162,7 +162,7 @@ def test_two_steps_by_hand() -> None:
 @every_norm
 @every_form
 @pytest.mark.parametrize("C", [2, 3, 6])
-def test_success_begins_at_the_distance_to_the_boundary(norm: Norm, targets: int, C: int) -> None:
+def test_success_if_eps_exceeds_the_distance_to_the_boundary(norm: Norm, targets: int, C: int) -> None:
     model = net(C, linear=True)
     x, y = batch(model, inner=True)
     weight, logits = model[1].get_parameter("weight").detach(), model(x).detach()
@@ -171,8 +171,8 @@ def test_success_begins_at_the_distance_to_the_boundary(norm: Norm, targets: int
     nearest, other = ((logits.gather(1, y[:, None]) - logits) / lengths.T).nan_to_num(math.inf).min(1)
     slope = slopes[other, torch.arange(len(x))]
     unit = slope.sign() if norm == "linf" else slope / slope.norm(dim=1, keepdim=True)
-    led = x.flatten(1) + 1.2 * nearest[:, None] * unit
-    reachable = ((led > 0) & (led < 1)).all(1).nonzero()[:3, 0].tolist()
+    crossed = x.flatten(1) + 1.2 * nearest[:, None] * unit
+    reachable = ((crossed > 0) & (crossed < 1)).all(1).nonzero()[:3, 0].tolist()
     assert len(reachable) == 3
     for i in reachable:
         for factor, fooled in ((0.999, False), (1.01, True)):
@@ -182,20 +182,20 @@ def test_success_begins_at_the_distance_to_the_boundary(norm: Norm, targets: int
 
 @every_norm
 @every_form
-def test_success_is_what_the_box_leaves_possible(norm: Norm, targets: int) -> None:
+def test_success_if_eps_exceeds_the_distance_within_the_box(norm: Norm, targets: int) -> None:
     model = net(2, linear=True)
     x, y = batch(model, 6)
     weight, logits = model[1].get_parameter("weight").detach(), model(x).detach()
     reached = set[bool]()
     for i in range(len(x)):
         slope, value = weight[1 - y[i]] - weight[y[i]], (logits[i, 1 - y[i]] - logits[i, y[i]]).item()
-        d = the_way(x[i].flatten(), slope, value, norm)
+        d = step_to_hyperplane(x[i].flatten(), slope, value, norm)
         possible = value + slope @ d > -1e-9
         reached.add(bool(possible))
-        away = norm_of(d[None], norm).item()
+        length = norm_of(d[None], norm).item()
         for factor, fooled in ((0.999, False), (1.01, bool(possible))):
             attack = FAB(
-                min(away * factor, 1.0) if norm == "linf" else away * factor, norm=norm, targets=targets, steps=6
+                min(length * factor, 1.0) if norm == "linf" else length * factor, norm=norm, targets=targets, steps=6
             )
             assert attack.run(model, x[i : i + 1], y[i : i + 1]).success.tolist() == [fooled], (i, factor)
     assert True in reached
@@ -204,7 +204,7 @@ def test_success_is_what_the_box_leaves_possible(norm: Norm, targets: int) -> No
 @every_norm
 @every_form
 @pytest.mark.parametrize("dtype", [torch.float32, ONE])
-def test_ball_and_box(norm: Norm, targets: int, dtype: torch.dtype) -> None:
+def test_images_are_in_ball_and_box(norm: Norm, targets: int, dtype: torch.dtype) -> None:
     model = net(dtype=dtype)
     x, y = batch(model, 40, dtype=dtype)
     y[:3] = (y[:3] + 1) % 4  # misclassified
@@ -223,7 +223,7 @@ def test_ball_and_box(norm: Norm, targets: int, dtype: torch.dtype) -> None:
 
 
 @every_norm
-def test_who_stands_is_given_back_at_the_last_iterate_in_the_ball(norm: Norm) -> None:
+def test_robust_examples_get_the_projected_last_iterate(norm: Norm) -> None:
     model = net()
     x, y = batch(model, 8)
     searched = [search(model, x[i], int(y[i]), x[i], None, FAB(0.0, steps=4, norm=norm))[0] for i in range(8)]
@@ -240,7 +240,7 @@ def test_who_stands_is_given_back_at_the_last_iterate_in_the_ball(norm: Norm) ->
 
 @every_norm
 @every_form
-def test_counts(norm: Norm, targets: int) -> None:
+def test_forward_and_backward_passes_are_counted(norm: Norm, targets: int) -> None:
     model = net(5)
     x, y = batch(model, 10)
     result = FAB(1e-4, steps=4, norm=norm, targets=targets, restarts=2).run(model, x, y)
@@ -271,7 +271,7 @@ def test_outcomes_do_not_depend_on_the_batch(
 
 @every_form
 @pytest.mark.parametrize(("norm", "eps"), [("linf", 0.06), ("l2", 0.5)])
-def test_finds_nearly_all_that_pgd_finds(
+def test_breaks_nearly_all_examples_that_pgd_breaks(
     network: nn.Sequential, digits: tuple[Tensor, Tensor], norm: Norm, eps: float, targets: int
 ) -> None:
     x, y = digits[0][:100], digits[1][:100]
@@ -292,7 +292,7 @@ def test_images_of_any_shape(shape: tuple[int, ...], norm: Norm) -> None:
     assert torch.equal(result.success, flat.success)
 
 
-def test_layout_in_memory_does_not_matter() -> None:
+def test_memory_layout_does_not_matter() -> None:
     model = net()
     x, y = batch(model)
     x = x.view(-1, 3, 2, 2)
@@ -305,7 +305,7 @@ def test_layout_in_memory_does_not_matter() -> None:
 
 @pytest.mark.parametrize("C", [2, 3])
 @every_norm
-def test_as_many_targets_as_there_are(C: int, norm: Norm) -> None:
+def test_more_targets_than_wrong_classes(C: int, norm: Norm) -> None:
     model = net(C)
     x, y = batch(model)
     all_, most = (FAB(0.05, steps=5, norm=norm, targets=count).run(model, x, y) for count in (9, C - 1))
@@ -315,7 +315,7 @@ def test_as_many_targets_as_there_are(C: int, norm: Norm) -> None:
 
 
 class Flat(nn.Module):
-    """Always the same logits; the gradient is zero."""
+    """A model of constant logits and zero gradient."""
 
     def forward(self, x: Tensor) -> Tensor:
         return torch.tensor([1.0, 0.0, -1.0], dtype=x.dtype) + 0 * x.flatten(1).sum(1, keepdim=True)
@@ -324,7 +324,7 @@ class Flat(nn.Module):
 @every_norm
 @every_form
 @pytest.mark.parametrize("dtype", [torch.float32, ONE])
-def test_a_zero_gradient_leads_nowhere(norm: Norm, targets: int, dtype: torch.dtype) -> None:
+def test_zero_gradients_leave_the_image(norm: Norm, targets: int, dtype: torch.dtype) -> None:
     x = torch.rand(4, 1, 2, 2, generator=torch.Generator().manual_seed(0)).to(dtype)
     result = FAB(0.1, steps=3, norm=norm, targets=targets).run(Flat(), x, torch.zeros(4, dtype=torch.int64))
     torch.testing.assert_close(result.x_adv, x, rtol=0, atol=1e-6)
@@ -333,7 +333,7 @@ def test_a_zero_gradient_leads_nowhere(norm: Norm, targets: int, dtype: torch.dt
     assert other.x_adv.isfinite().all()
 
 
-def test_gradients_of_differences() -> None:
+def test_gradients_of_logit_differences() -> None:
     model = net()
     x, y = batch(model, 5)
     state = AttackState(model, x, y)
@@ -353,7 +353,7 @@ def test_gradients_of_differences() -> None:
 
 
 class Broken(nn.Module):
-    """Finite logits, but no gradient where a pixel is below 1."""
+    """A model of finite logits whose gradient is NaN."""
 
     def forward(self, x: Tensor) -> Tensor:
         flat = x.flatten(1)
@@ -362,7 +362,7 @@ class Broken(nn.Module):
 
 
 @pytest.mark.parametrize("targets", [0, 1])
-def test_gradients_that_are_nan_are_refused(targets: int) -> None:
+def test_nan_gradients_are_refused(targets: int) -> None:
     x = torch.full((2, 3), 0.5, dtype=ONE)
     with pytest.raises(InputError, match="gradient with respect to the images is NaN"):
         FAB(0.1, steps=2, targets=targets)(Broken(), x, torch.zeros(2, dtype=torch.int64))
@@ -370,7 +370,7 @@ def test_gradients_that_are_nan_are_refused(targets: int) -> None:
 
 @every_form
 @pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_leaves_everything_as_it_was(targets: int) -> None:
+def test_model_inputs_and_generator_are_unchanged(targets: int) -> None:
     inner = net()
     x, y = batch(inner, 6)
     model = nn.Sequential(nn.Dropout(0.2), *inner)
@@ -401,7 +401,7 @@ def test_leaves_everything_as_it_was(targets: int) -> None:
         ({"overshoot": math.nan}, "overshoot is finite and at least 1, got nan"),
     ],
 )
-def test_impossible_values_are_refused(fields: dict[str, object], message: str) -> None:
+def test_invalid_fields_are_refused(fields: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         FAB(**{"eps": 0.1, **fields})  # type: ignore[arg-type]
 

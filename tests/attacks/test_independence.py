@@ -36,7 +36,7 @@ SMALL = {
 }
 every_attack = pytest.mark.parametrize("text", [f"{name}:{fields}" for name, fields in SMALL.items()])
 FIRST = {1: 15, 7: 70, 64: 250}
-"""Batch sizes, each on so many of the examples; the whole of 250 is what they are compared with."""
+"""Batch size -> number of examples; each is compared with one batch of all 250 examples."""
 
 Drawn = dict[int, list[tuple[int, bytes]]]
 
@@ -47,7 +47,7 @@ def test_every_attack_has_a_row() -> None:
 
 @contextmanager
 def recorded() -> Iterator[Drawn]:
-    """What is drawn for each key: streams and bits, in their order."""
+    """Record the streams and bits drawn for each key, in order."""
     drawn: Drawn = defaultdict(list)
     real = draws.words
 
@@ -62,7 +62,7 @@ def recorded() -> Iterator[Drawn]:
 
 
 def attacked(text: str, model: nn.Module, x: Tensor, y: Tensor, groups: Sequence[Tensor]) -> AttackResult:
-    """Groups of positions attacked one after the other; the examples in their own order again."""
+    """Attack groups of positions one after the other and return the results in the original order."""
     results = [parse(text).run(model, x[keys], y[keys], keys) for keys in groups]
     order = torch.cat(tuple(groups)).argsort()
     names = ("x_adv", "success", "forwards", "backwards")
@@ -71,33 +71,31 @@ def attacked(text: str, model: nn.Module, x: Tensor, y: Tensor, groups: Sequence
 
 
 @every_attack
-def test_in_float64_nothing_depends_on_the_batch(
+def test_float64_outcomes_do_not_depend_on_the_batch(
     text: str, network: nn.Sequential, digits: tuple[Tensor, Tensor]
 ) -> None:
     x, y = digits
     model = fuse(network, x)
-    everyone = torch.arange(len(x))
-    ways = {
-        **{f"batches of {size}": everyone[:count].split(size) for size, count in FIRST.items()},
-        "two shards": (everyone[::2], everyone[1::2]),
+    positions = torch.arange(len(x))
+    groupings = {
+        **{f"batches of {size}": positions[:count].split(size) for size, count in FIRST.items()},
+        "two shards": (positions[::2], positions[1::2]),
         "another order": (draws.permutation(len(x), draws.stream(1)),),
     }
     with recorded() as whole_drawn:
-        whole = attacked(text, model, x, y, [everyone])
+        whole = attacked(text, model, x, y, [positions])
     assert whole.success.any()
-    for way, groups in ways.items():
+    for grouping, groups in groupings.items():
         with recorded() as drawn:
             found = attacked(text, model, x, y, groups)
-        few = len(found.success)
-        assert torch.equal(found.success, whole.success[:few]), way
-        assert torch.equal(found.forwards, whole.forwards[:few]), way
-        assert torch.equal(found.backwards, whole.backwards[:few]), way
-        assert drawn == {key: rows for key, rows in whole_drawn.items() if key < few}, way
+        count = len(found.success)
+        assert torch.equal(found.success, whole.success[:count]), grouping
+        assert torch.equal(found.forwards, whole.forwards[:count]), grouping
+        assert torch.equal(found.backwards, whole.backwards[:count]), grouping
+        assert drawn == {key: rows for key, rows in whole_drawn.items() if key < count}, grouping
 
 
-def test_in_float32_hardly_any_outcome_depends_on_the_batch(
-    network: nn.Sequential, digits: tuple[Tensor, Tensor]
-) -> None:
+def test_float32_outcomes_rarely_depend_on_the_batch(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0].float(), digits[1]
     model = fuse(copy.deepcopy(network).float(), x)
     compared = differ = 0

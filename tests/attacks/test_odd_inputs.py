@@ -1,4 +1,4 @@
-"""Inputs and values at the edge of what attacks accept."""
+"""Unusual but valid inputs and fields, and invalid ones that are refused."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def small() -> tuple[nn.Module, Tensor, Tensor]:
 @pytest.mark.parametrize("loss", ["kl", "skl"])
 @pytest.mark.parametrize("eps", [0.0, 1e-4, 1e-3])
 def test_the_start_beside_the_image_is_inside_the_ball(loss: str, eps: float) -> None:
-    """Images so near the boundary that the start itself fools half of the time."""
+    """The images are so near the boundary that the start itself is misclassified half of the time."""
     direction = torch.tensor([0.25, -0.25, 0.25, -0.25], dtype=torch.float64)
     model = nn.Linear(4, 3, dtype=torch.float64)
     model.weight.data = torch.stack([torch.zeros_like(direction), direction, torch.zeros_like(direction)])
@@ -79,13 +79,13 @@ def test_tensors_made_in_inference_mode(
 
 @pytest.mark.parametrize("clean", [torch.zeros(5, 4), torch.full((6, 4), float("nan")), torch.zeros(6)])
 @pytest.mark.parametrize("success", ["any", "last"])
-def test_clean_logits_that_do_not_fit(clean: Tensor, success: str) -> None:
+def test_invalid_clean_logits_are_refused(clean: Tensor, success: str) -> None:
     model, x, y = small()
     with pytest.raises(InputError):
         PGD(0.1, success=success).run(model, x, y, clean_logits=clean)  # type: ignore[arg-type]
 
 
-def test_a_gradient_that_is_nan_is_refused() -> None:
+def test_nan_gradients_are_refused() -> None:
     model, x, y = small()
 
     class Root(nn.Module):
@@ -112,7 +112,7 @@ def test_large_seeds_round_trip(seed: int) -> None:
     assert parse(str(PGD(0.1, seed=seed))) == PGD(0.1, seed=seed)
 
 
-def test_integers_of_numpy_name_the_same_stream() -> None:
+def test_numpy_integers_give_the_same_stream() -> None:
     assert draws.stream(int(np.int64(3)), "pgd") == draws.stream(np.int64(3), "pgd")  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Models that are legal but unusual: each is attacked rightly, or refused with a reason."""
+"""Unusual but valid models: each is attacked correctly, or refused with a reason."""
 
 import re
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from ctrobust.errors import InputError
 from ctrobust.evaluation import evaluate, evaluate_each
 
 
-class Before(nn.Module):
-    """A linear classifier of what a function makes of the images."""
+class Preprocessed(nn.Module):
+    """A linear classifier of a function of the images."""
 
     def __init__(self, function: Callable[[Tensor], Tensor], features: int = 108) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ def plain(x: Tensor) -> Tensor:
 
 
 def batch(model: nn.Module, count: int = 40) -> tuple[Tensor, Tensor]:
-    """Images with black rows, all classified rightly."""
+    """Images with black rows, all correctly classified."""
     x = torch.rand(count, 3, 6, 6, generator=torch.Generator().manual_seed(1))
     x[:, :, 0] = 0
     with torch.no_grad():
@@ -47,8 +47,8 @@ def batch(model: nn.Module, count: int = 40) -> tuple[Tensor, Tensor]:
      MIFGSM(1.0, norm="l2"), AutoAttack(0.1, queries=50)],
     ids=str,
 )  # fmt: skip
-def test_an_infinite_gradient_is_followed(attack: Attack) -> None:
-    model = Before(torch.sqrt).eval()
+def test_infinite_gradients_are_followed(attack: Attack) -> None:
+    model = Preprocessed(torch.sqrt).eval()
     found = evaluate(model, batch(model), attack)
     assert found.robust_accuracy < 1
     assert found.distance.max() > 0
@@ -58,17 +58,17 @@ def test_an_infinite_gradient_is_followed(attack: Attack) -> None:
     "attack", [FGSM(0.1), PGD(0.1, loss="std"), PGD(1.0, norm="l2"), MIFGSM(0.1), APGD(0.1)], ids=str
 )
 def test_a_gradient_that_is_the_same_for_all_channels(attack: Attack) -> None:
-    """Autograd gives it as an expanded tensor, which cannot be written to."""
-    grey = Before(lambda x: x.sum(1), 36).eval()
-    same = Before(lambda x: x[:, 0] + x[:, 1] + x[:, 2], 36).eval()
-    x, y = batch(grey)
-    torch.testing.assert_close(attack.run(grey, x, y).x_adv, attack.run(same, x, y).x_adv, rtol=0, atol=1e-4)
+    """Autograd returns such a gradient as an expanded tensor, which cannot be written to."""
+    summed = Preprocessed(lambda x: x.sum(1), 36).eval()
+    same = Preprocessed(lambda x: x[:, 0] + x[:, 1] + x[:, 2], 36).eval()
+    x, y = batch(summed)
+    torch.testing.assert_close(attack.run(summed, x, y).x_adv, attack.run(same, x, y).x_adv, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("attack", [PGD(0.1), Square(0.1, queries=10), FGSM(0.1, success="last")], ids=str)
 @pytest.mark.parametrize("by", ["run", "evaluate"])
 def test_a_model_that_writes_into_its_input_is_refused(attack: Attack, by: str) -> None:
-    model = Before(lambda x: x.sub_(0.5)).eval()
+    model = Preprocessed(lambda x: x.sub_(0.5)).eval()
     x, y = batch(model)
     before = x.clone()
     with pytest.raises(InputError, match="the model changes its input in place"):
@@ -76,8 +76,8 @@ def test_a_model_that_writes_into_its_input_is_refused(attack: Attack, by: str) 
     assert torch.equal(x, before)
 
 
-class Reusing(Before):
-    """Gives the same memory for every output."""
+class Reusing(Preprocessed):
+    """A model that returns the same memory for every output."""
 
     def __init__(self) -> None:
         super().__init__(plain)
@@ -91,7 +91,7 @@ class Reusing(Before):
         return self.out[: len(x)]
 
 
-def test_a_model_that_uses_its_outputs_memory_again() -> None:
+def test_a_model_that_reuses_the_memory_of_its_outputs() -> None:
     model = Reusing().eval()
     assert evaluate(model, batch(model), chunk=10).accuracy == 1.0
 
@@ -99,7 +99,7 @@ def test_a_model_that_uses_its_outputs_memory_again() -> None:
 @pytest.mark.parametrize("attack", [FGSM(0.1), PGD(0.1), FAB(0.1), FAB(0.1, targets=3)], ids=str)
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_model_without_gradient_is_refused(attack: Attack, frozen: bool) -> None:
-    model = Before(Tensor.detach).eval().requires_grad_(requires_grad=not frozen)
+    model = Preprocessed(Tensor.detach).eval().requires_grad_(requires_grad=not frozen)
     with pytest.raises(InputError, match="cannot be differentiated by the images"):
         attack.run(model, *batch(model))
 
@@ -112,8 +112,8 @@ def test_a_model_without_gradient_is_refused(attack: Attack, frozen: bool) -> No
         (lambda z, *_: z[:, 0].detach(), "(40,) without a gradient"),
     ],
 )
-def test_a_loss_that_is_not_one_value_an_example_is_refused(loss: Any, got: str) -> None:
-    model = Before(plain).eval()
+def test_a_loss_without_one_value_per_example_is_refused(loss: Any, got: str) -> None:
+    model = Preprocessed(plain).eval()
     x, y = batch(model)
     for attack in (PGD(0.1, loss=loss), APGD(0.1, loss=loss)):
         with pytest.raises(
@@ -123,29 +123,29 @@ def test_a_loss_that_is_not_one_value_an_example_is_refused(loss: Any, got: str)
 
 
 @pytest.mark.parametrize(
-    ("loss", "told"),
+    ("loss", "reason"),
     [
         (lambda z, y: z[y], "this one failed with TypeError: <lambda>() takes 2 positional arguments but 3 were given"),
         (cross_entropy, "this one failed with RuntimeError: weight tensor should be defined either for all"),
         (lambda *_: 5.0, "this one gave 5.0"),
     ],
 )
-def test_a_loss_that_fails_is_told_how_it_is_called(loss: Any, told: str) -> None:
-    model = Before(plain).eval()
+def test_error_of_a_failing_loss_shows_its_signature(loss: Any, reason: str) -> None:
+    model = Preprocessed(plain).eval()
     x, y = batch(model)
-    expected = f"a loss is called with (logits, y, clean_logits) and gives one value for each example, (N,); {told}"
+    expected = f"a loss is called with (logits, y, clean_logits) and gives one value for each example, (N,); {reason}"
     for attack in (PGD(0.1, loss=loss), APGD(0.1, loss=loss)):
         with pytest.raises(InputError, match=re.escape(expected)):
             attack.run(model, x, y)
 
 
-def test_frozen_scripts_inference_buffers_and_short_labels() -> None:
-    model = Before(plain).eval()
+def test_frozen_scripts_inference_buffers_and_uint16_labels() -> None:
+    model = Preprocessed(plain).eval()
     x, y = batch(model)
     expected = evaluate(model, (x, y), PGD(0.1)).robust_accuracy
     with pytest.warns(DeprecationWarning, match="is deprecated"):
         script = torch.jit.freeze(torch.jit.script(nn.Sequential(nn.Flatten(), model.head).eval()))
-    centred = Before(plain).eval()
+    centred = Preprocessed(plain).eval()
     with torch.inference_mode():
         centred.register_buffer("mean", torch.zeros(1))
     for other in (script, centred):
@@ -154,7 +154,7 @@ def test_frozen_scripts_inference_buffers_and_short_labels() -> None:
 
 
 @pytest.mark.parametrize("attack", [FGSM(0.5, norm="l2"), PGD(0.5, norm="l2", random_start=False), FAB(0.1)], ids=str)
-def test_half_precision_and_an_image_without_gradient(attack: Attack) -> None:
+def test_half_precision_and_an_image_with_zero_gradient(attack: Attack) -> None:
     torch.manual_seed(0)
     first, second = nn.Linear(108, 8), nn.Linear(8, 4)
     nn.init.constant_(first.bias, -0.2)
@@ -166,24 +166,24 @@ def test_half_precision_and_an_image_without_gradient(attack: Attack) -> None:
     assert found.robust_accuracy < 1
 
 
-def test_outcomes_do_not_depend_on_the_attacks_beside() -> None:
+def test_outcomes_do_not_depend_on_the_other_attacks() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 4)).eval()
     data = batch(model)
     (alone,) = evaluate_each(model, data, [FGSM(0.05)])
-    beside, _ = evaluate_each(model, data, [FGSM(0.05), PGD(0.05)])
-    for one, other in zip(alone.arrays().values(), beside.arrays().values(), strict=True):
+    together, _ = evaluate_each(model, data, [FGSM(0.05), PGD(0.05)])
+    for one, other in zip(alone.arrays().values(), together.arrays().values(), strict=True):
         assert (one == other).all()
 
 
-def test_evaluation_leaves_the_generator_of_a_model_that_draws() -> None:
-    model = Before(lambda x: x + 0.01 * torch.randn_like(x)).eval()
+def test_evaluation_of_a_randomized_model_leaves_the_generator_unchanged() -> None:
+    model = Preprocessed(lambda x: x + 0.01 * torch.randn_like(x)).eval()
     data, before = batch(model), torch.get_rng_state()
     evaluate(model, data, FGSM(0.1))
     assert torch.equal(torch.get_rng_state(), before)
 
 
-class Coin(nn.Module):
-    """Every other pass is confident and rises with x; the others doubt, and fall: they decide the mean of CE."""
+class Alternating(nn.Module):
+    """Odd passes are confident and their CE increases with x; even passes are not, their CE decreases and dominates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -197,17 +197,17 @@ class Coin(nn.Module):
 
 
 def mean_loss(at: Tensor, y: Tensor) -> Tensor:
-    model = Coin()
+    model = Alternating()
     return torch.stack([nn.functional.cross_entropy(model(at), y) for _ in range(20)]).mean()
 
 
 @pytest.mark.parametrize("targeted", [False, True])
-def test_the_mean_over_passes_is_that_of_the_loss(targeted: bool) -> None:
+def test_eot_averages_the_loss(targeted: bool) -> None:
     x, y = torch.full((1, 1, 1, 1), 0.5, dtype=torch.float64), torch.tensor([int(targeted)])
     at, sign = x.clone().requires_grad_(), -1 if targeted else 1
     value = mean_loss(at, y)
     (expected,) = torch.autograd.grad(sign * value, at)
-    state = AttackState(Coin(), x, y, targeted=targeted)
+    state = AttackState(Alternating(), x, y, targeted=targeted)
     gradient, values, _ = state.gradient(x, torch.tensor([0]), resolve_loss("ce"), eot=20)
     assert gradient.sign().equal(expected.sign())
     torch.testing.assert_close((sign * values).exp()[0], value.detach())
@@ -215,16 +215,16 @@ def test_the_mean_over_passes_is_that_of_the_loss(targeted: bool) -> None:
         PGD(0.3, eot=20, random_start=False, targeted=targeted),
         APGD(0.3, steps=20, eot=20, targeted=targeted),
     ):
-        assert sign * mean_loss(attack(Coin(), x, y), y) > sign * value
+        assert sign * mean_loss(attack(Alternating(), x, y), y) > sign * value
     assert targeted or expected < 0
 
 
-def test_where_all_passes_are_confident_the_mean_does_not_vanish() -> None:
-    class Sure(Coin):
+def test_eot_average_of_confident_passes_does_not_vanish() -> None:
+    class Confident(Alternating):
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x) * 100
 
     x, y = torch.full((1, 1, 1, 1), 0.5), torch.tensor([0])
-    gradient, values, _ = AttackState(Sure(), x, y).gradient(x, torch.tensor([0]), resolve_loss("ce"), eot=4)
+    gradient, values, _ = AttackState(Confident(), x, y).gradient(x, torch.tensor([0]), resolve_loss("ce"), eot=4)
     assert gradient.item() < -1
     assert values.item() == pytest.approx(-200 - torch.tensor(2.0).log().item(), abs=0.1)

@@ -1,4 +1,4 @@
-"""FGSM, PGD and MI-FGSM find what torchattacks finds, from the same start."""
+"""FGSM, PGD and MI-FGSM return the same images as torchattacks, from the same start."""
 
 import itertools
 import os
@@ -25,7 +25,7 @@ def theirs(
     peer: Peer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Tensor]:
-    """torchattacks' images. It is run apart, so that nothing here can come to need it."""
+    """Images of torchattacks, run in a separate process so that nothing here depends on it."""
     installed = peer("torchattacks")
     folder = tmp_path_factory.mktemp("peer")
     noise = draws.uniform(torch.arange(250), draws.stream(5, "pgd"), (1, 14, 14)).double() * (2 * EPS) - EPS
@@ -49,7 +49,7 @@ OURS: dict[str, Attack] = {
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_same_images(
+def test_images_agree_with_torchattacks(
     network: nn.Sequential, digits: tuple[Tensor, Tensor], theirs: dict[str, Tensor], name: str
 ) -> None:
     x, y = digits
@@ -64,7 +64,7 @@ def test_same_images(
 
 
 def test_the_images_differ_from_one_another(theirs: dict[str, Tensor]) -> None:
-    # Else the comparison above would not see which attack was run, nor where it began.
+    # Otherwise the comparison above could not distinguish the attacks and their starts.
     for one, other in itertools.combinations(OURS, 2):
         differ = ((theirs[one] - theirs[other]).abs().flatten(1).amax(1) > 1e-3).double().mean()
         assert differ > 0.9, (one, other)

@@ -1,6 +1,6 @@
-"""APGD, FAB, Square and AutoAttack find what the authors' own find, for as many passes; 500 examples, two networks.
+"""APGD, FAB, Square and AutoAttack are as strong as pyautoattack's with as many passes: 500 examples, two networks.
 
-benchmarks/strength.py does the same at full length on MNIST.
+benchmarks/strength.py makes the same comparison at full length on MNIST.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.attacks.strength import HEADER, Budget, compare, fit, ours, radius, t
 BUDGET = Budget(width=8, steps=30, targets=3, queries=300)
 COUNT = 500
 WHOLE = 200
-"""AutoAttack, whose steps and targets cannot be fewer, on so many of them."""
+"""Number of examples for AutoAttack, whose steps and targets cannot be reduced."""
 ATTACKED = {
     "natural": ("apgd-ce", "apgd-t", "fab-t", "square"),
     "trained": ("apgd-ce", "apgd-t", "fab-t", "square", "autoattack"),
@@ -25,7 +25,7 @@ ATTACKED = {
 
 @pytest.fixture(scope="module")
 def examples() -> tuple[Tensor, Tensor]:
-    """All digits: the test split first, and then those that the networks are not trained on either."""
+    """All digits, the test split first; the networks are trained on those after the first 500."""
     test, train = data.load("digits", "test"), data.load("digits", "train")
     return torch.cat([test.images, train.images]).float() / 255, torch.cat([test.labels, train.labels])
 
@@ -49,7 +49,7 @@ def test_as_strong_as_the_reference(
         row = compare(name, ours(attacked, BUDGET)[name], model, x[:count], y[:count], found, BUDGET.targets)
         print(row)
         within = row.ours - row.theirs <= 0.006 * count
-        if name == "square":  # a matter of chance: the authors' own agrees with that of another seed on about 95%
+        if name == "square":  # random search: pyautoattack's agrees with itself under another seed on about 95%
             assert within or row.chance > 0.01, str(row)
         else:
             assert within, str(row)
