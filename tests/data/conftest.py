@@ -1,6 +1,7 @@
-"""Tests see no data set of the machine they run on, and write their own; downloads come from a server on loopback."""
+"""Fixtures that hide the machine's data sets, write small ones, and serve downloads on loopback."""
 
 import gzip
+import struct
 import threading
 import time
 import tracemalloc
@@ -14,23 +15,27 @@ import numpy as np
 import pytest
 
 from ctrobust.data import locate
-from ctrobust.data.cifar import Cifar
-from ctrobust.data.idx import idx_header
+from ctrobust.data.published import Published
 from ctrobust.errors import DataError
 
 Write = Callable[..., None]
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
+def idx_header(shape: tuple[int, ...]) -> bytes:
+    """Return the header of an IDX file that holds a uint8 array of this shape."""
+    return struct.pack(f">BBBB{len(shape)}I", 0, 0, 8, len(shape), *shape)
+
+
 def rewrite(path: Path, content: bytes | bytearray) -> None:
-    """Writes over a file in place: emptying it first makes some file systems wait for the disk, thousands of times."""
+    """Overwrite a file in place, because some file systems wait for the disk when a file is emptied first."""
     with path.open("r+b" if path.exists() else "wb") as file:
         file.write(content)
         file.truncate()
 
 
 def traced_peak(run: Callable[[], object]) -> int:
-    """The most memory that Python and numpy held at once, whether the data were read or refused."""
+    """Return the peak memory of Python and NumPy, whether the data were read or refused."""
     tracemalloc.start()
     try:
         run()
@@ -44,7 +49,7 @@ def traced_peak(run: Callable[[], object]) -> int:
 
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """The four places of the look-up, none of them made yet; `$CTROBUST_DATA` is not set."""
+    """Replace the four searched folders by ones that do not exist yet; `$CTROBUST_DATA` is not set."""
     cache = tmp_path / "cache"
     monkeypatch.delenv("CTROBUST_DATA", raising=False)
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda name: str(cache / name))
@@ -59,7 +64,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
 
 @pytest.fixture
 def write_split() -> Write:
-    """Writes a small split in MNIST's format; image i is filled with i."""
+    """Write a small split in MNIST's format; image i is filled with i."""
 
     def write(folder: Path, prefix: str = "train", count: int = 20, *, labels: object = None, gz: bool = True) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,24 +78,29 @@ def write_split() -> Write:
     return write
 
 
+def names_file(published: Published) -> str:
+    return next(name for name in published.members if name.endswith(".txt"))
+
+
 @pytest.fixture
 def write_cifar() -> Write:
-    """Writes small CIFAR files of both splits; image i of a file has the value i everywhere, and the label i."""
+    """Write small CIFAR files of both splits; image i of a file has the value i everywhere, and the label i."""
 
-    def write(root: Path, published: Cifar, count: int = 4) -> None:
+    def write(root: Path, published: Published, count: int = 4) -> None:
+        label_bytes = 2 if published.name == "cifar100" else 1
         folder = root / published.folder
         folder.mkdir(parents=True, exist_ok=True)
         for names in published.files.values():
             for name in names:
-                records = (bytes([i] * len(published.limits)) + bytes([i]) * 3072 for i in range(count))
+                records = (bytes([i] * label_bytes) + bytes([i]) * 3072 for i in range(count))
                 (folder / name).write_bytes(b"".join(records))
-        (folder / published.names_file).write_text("\n".join(published.classes) + "\n\n")
+        (folder / names_file(published)).write_text("\n".join(published.classes) + "\n\n")
 
     return write
 
 
 class Server:
-    """Answers on loopback; `routes` says how, `sent` counts what endless answers wrote."""
+    """A server on loopback; `routes` holds the answers by path, `sent` counts the bytes of endless answers."""
 
     def __init__(self) -> None:
         self.routes: dict[str, Answer] = {}
@@ -123,7 +133,7 @@ class Server:
         return f"http://127.0.0.1:{self._server.server_address[1]}{path}"
 
     def serve(self, path: str, content: bytes, length: int | None = -1) -> None:
-        """Answers with some content; announces its length, another one, or for None none."""
+        """Answer with some content, announcing its length, another length, or for None none."""
 
         def answer(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)
@@ -143,7 +153,7 @@ class Server:
         self.routes[path] = answer
 
     def endless(self, path: str, block: bytes, pause: float = 0.0) -> None:
-        """Answers until the client has enough; after ten seconds the test has failed anyway."""
+        """Answer until the client hangs up, or for ten seconds."""
 
         def answer(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)

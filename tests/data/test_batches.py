@@ -48,7 +48,7 @@ def test_to_float_divides_exactly() -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_images_come_channels_last_whatever_their_own_order(channels: int) -> None:
+def test_float_images_are_channels_last_from_any_memory_format(channels: int) -> None:
     images = dataset(channels).images
     for given_images in (images, images.to(memory_format=torch.channels_last), images.transpose(2, 3)):
         x = to_float(given_images)
@@ -58,7 +58,7 @@ def test_images_come_channels_last_whatever_their_own_order(channels: int) -> No
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_gather_picks_rows(channels: int) -> None:
+def test_gather_selects_examples(channels: int) -> None:
     data = dataset(channels)
     index = torch.tensor([10, 0, 3, 3])
     x, y = gather(data, index)
@@ -69,16 +69,16 @@ def test_gather_picks_rows(channels: int) -> None:
 
 
 @pytest.mark.parametrize("images", [torch.zeros(1, 1, 2, 2), torch.zeros(1, 2, 2, dtype=torch.uint8)])
-def test_to_float_refuses_what_is_not_a_batch_of_uint8(images: torch.Tensor) -> None:
+def test_to_float_refuses_everything_but_a_batch_of_uint8(images: torch.Tensor) -> None:
     with pytest.raises(InputError, match=r"images must be torch.uint8 \(N, C, H, W\); got torch\."):
         to_float(images)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_images_moved_as_bytes_are_those_moved_as_floats(channels: int) -> None:
+def test_augmented_bytes_are_the_same_as_augmented_floats(channels: int) -> None:
     data, index = dataset(channels), torch.tensor([3, 1, 9, 0, 0])
-    (x, y), (moved, same) = gather(data, index), gather(data, index, moved=7)
-    assert torch.equal(same, y)
-    assert torch.equal(moved, augment(x, index, 7))
-    assert moved.is_contiguous(memory_format=torch.channels_last)
-    assert not torch.equal(moved, x)
+    x, _ = gather(data, index)
+    augmented = augment(x, index, 7)
+    assert torch.equal(augmented, to_float(augment(data.images[index], index, 7)))
+    assert augmented.is_contiguous(memory_format=torch.channels_last)
+    assert not torch.equal(augmented, x)

@@ -1,3 +1,4 @@
+import gzip
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,34 +8,33 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ctrobust.data import SPLITS, Finding, available, catalog, check, sources
+from ctrobust.data import PUBLISHED, SPLITS, Finding, Row, available, check
 from ctrobust.data.cifar import CIFAR10, CIFAR100
-from ctrobust.data.sources import Remote
 from ctrobust.errors import DataError, InputError
 
 Write = Callable[..., None]
 
 
-def rows(root: Path | None = None) -> dict[str, catalog.Row]:
+def rows(root: Path | None = None) -> dict[str, Row]:
     return {row.name: row for row in available(root)}
 
 
-def test_nothing_is_there(places: dict[str, Path]) -> None:
+def test_nothing_is_found_in_empty_folders(places: dict[str, Path]) -> None:
     found = rows()
-    assert list(found) == ["digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "folder:PATH", "npz:PATH"]
+    assert list(found) == ["digits", *PUBLISHED, "folder:PATH", "npz:PATH"]
     assert (found["digits"].splits, found["digits"].verified) == (SPLITS, True)
     for name in ("mnist", "cifar100", "npz:PATH"):
         assert (found[name].splits, found[name].place, found[name].verified) == ((), None, None)
     assert not any(place.exists() for place in places.values())
 
 
-def test_where_and_whether_verified(places: dict[str, Path], write_split: Write, write_cifar: Write) -> None:
+def test_folders_and_splits_that_are_found(places: dict[str, Path], write_split: Write, write_cifar: Write) -> None:
     write_split(places["root"] / "mnist", "t10k")
     write_split(places["system"] / "fashion-mnist", "train", gz=False)
     write_cifar(places["root"], CIFAR10)
     found = rows(places["root"])
     assert (found["mnist"].splits, found["mnist"].place) == (("test",), places["root"] / "mnist")
-    assert found["mnist"].verified is None  # another compression of the published contents would look like this
+    assert found["mnist"].verified is False
     assert (found["fashion-mnist"].place, found["fashion-mnist"].verified) == (
         places["system"] / "fashion-mnist",
         False,
@@ -43,23 +43,23 @@ def test_where_and_whether_verified(places: dict[str, Path], write_split: Write,
     assert found["cifar100"].splits == ()
 
 
-def test_published_files_are_verified_by_their_hashes(
-    places: dict[str, Path], write_split: Write, write_cifar: Write, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("repacked", [False, True])
+def test_published_files_are_verified_by_their_checksums(
+    places: dict[str, Path], write_split: Write, write_cifar: Write, monkeypatch: pytest.MonkeyPatch, repacked: bool
 ) -> None:
     for prefix in ("train", "t10k"):
         write_split(places["system"] / "mnist", prefix)
     write_cifar(places["system"], CIFAR100)
-
-    def sha256(path: Path) -> str:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-
-    files = tuple(
-        Remote(remote.name, (), 0, sha256(places["system"] / "mnist" / remote.name))
-        for remote in sources.SOURCES["mnist"].files
-    )
-    monkeypatch.setitem(sources.SOURCES, "mnist", replace(sources.SOURCES["mnist"], files=files))
-    sums = {name: sha256(places["system"] / CIFAR100.folder / name) for name in CIFAR100.sha256}
-    monkeypatch.setitem(catalog._CIFAR, "cifar100", replace(CIFAR100, sha256=sums))
+    folder = places["system"] / "mnist"
+    contents = {path.name: path.read_bytes() for path in folder.iterdir()}
+    if repacked:  # the published files are uncompressed, these are not
+        sums = {name[:-3]: hashlib.sha256(gzip.decompress(data)).hexdigest() for name, data in contents.items()}
+    else:
+        sums = {name: hashlib.sha256(data).hexdigest() for name, data in contents.items()}
+    monkeypatch.setitem(PUBLISHED, "mnist", replace(PUBLISHED["mnist"], sha256=sums, downloads=()))
+    folder = places["system"] / CIFAR100.folder
+    sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in CIFAR100.sha256}
+    monkeypatch.setitem(PUBLISHED, "cifar100", replace(CIFAR100, sha256=sums))
     assert rows()["mnist"].verified is True
     assert rows()["cifar100"].verified is True
 
@@ -69,12 +69,12 @@ def test_a_wrong_root_is_refused(places: dict[str, Path]) -> None:
         available(places["root"])
 
 
-def test_a_file_that_cannot_be_read_is_named(places: dict[str, Path]) -> None:
+def test_a_file_that_cannot_be_read_is_reported(places: dict[str, Path]) -> None:
     folder = places["system"] / CIFAR10.folder
     for names in CIFAR10.files.values():
         for name in names:
             (folder / name).mkdir(parents=True)
-    with pytest.raises(DataError, match=r"data_batch_1.bin cannot be read: Is a directory"):
+    with pytest.raises(DataError, match=r"data_batch_1.bin is a folder"):
         available()
 
 
@@ -85,7 +85,7 @@ def test_check_of_the_embedded_set() -> None:
     ]
 
 
-def test_check_of_another_copy_with_overlap_and_thin_classes(places: dict[str, Path], write_split: Write) -> None:
+def test_check_reports_overlap_and_small_classes(places: dict[str, Path], write_split: Write) -> None:
     write_split(places["system"] / "mnist", "train", 20)
     write_split(places["system"] / "mnist", "t10k", 11)
     assert check("mnist") == [
@@ -98,7 +98,7 @@ def test_check_of_another_copy_with_overlap_and_thin_classes(places: dict[str, P
     ]
 
 
-def test_check_of_what_is_missing_or_unknown(places: dict[str, Path], write_split: Write) -> None:
+def test_check_reports_missing_data_and_refuses_unknown_names(places: dict[str, Path], write_split: Write) -> None:
     write_split(places["system"] / "mnist", "train", labels=[3] * 20)
     found = check("mnist")
     assert [finding.level for finding in found] == ["ok", "note", "note", "error"]
@@ -108,7 +108,7 @@ def test_check_of_what_is_missing_or_unknown(places: dict[str, Path], write_spli
         check("nothing")
 
 
-def test_check_of_a_folder_lists_all_that_is_damaged(tmp_path: Path) -> None:
+def test_check_of_a_folder_lists_every_damaged_picture(tmp_path: Path) -> None:
     for number in range(60):
         path = tmp_path / "a" / f"{number}.png"
         path.parent.mkdir(exist_ok=True)
@@ -116,7 +116,7 @@ def test_check_of_a_folder_lists_all_that_is_damaged(tmp_path: Path) -> None:
     (tmp_path / "a" / "notes.txt").touch()
     name = f"folder:{tmp_path}"
     assert [finding.level for finding in check(name)] == ["note", "ok", "ok"]
-    assert check(name)[0].text == "1 files are not named as pictures and are passed over"
+    assert check(name)[0].text == "1 files are not named as pictures and are ignored"
     for number in range(15):
         (tmp_path / "a" / f"{number}.png").write_bytes(b"damaged")
     found = check(name)
@@ -127,7 +127,7 @@ def test_check_of_a_folder_lists_all_that_is_damaged(tmp_path: Path) -> None:
     ]
 
 
-def test_check_of_many_classes_shows_a_few(tmp_path: Path) -> None:
+def test_check_of_many_classes_shows_the_first_ten(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 256, (30, 2, 2), dtype=np.uint8)
     labels = np.arange(15)
     np.savez(

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctrobust.data import cifar
-from ctrobust.data.cifar import CIFAR10, CIFAR100, Cifar, load_cifar, read_cifar
+from ctrobust.data.cifar import CIFAR10, CIFAR100, read_cifar
+from ctrobust.data.published import Published, load_published
 from ctrobust.errors import DataError
-from tests.data.conftest import rewrite, traced_peak
+from tests.data.conftest import names_file, rewrite, traced_peak
 
 Write = Callable[..., None]
 BOTH = pytest.mark.parametrize("published", [CIFAR10, CIFAR100], ids=["cifar10", "cifar100"])
@@ -28,10 +29,10 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @BOTH
-def test_both_splits(places: dict[str, Path], write_cifar: Write, published: Cifar) -> None:
+def test_both_splits(places: dict[str, Path], write_cifar: Write, published: Published) -> None:
     write_cifar(places["system"], published)
     for split, names in published.files.items():
-        data = load_cifar(published, split)
+        data = load_published(published, split)
         count = 4 * len(names)
         assert data.images.shape == (count, 3, 32, 32)
         assert torch.equal(data.images[:, 1, 2, 3], torch.arange(count, dtype=torch.uint8) % 4)
@@ -41,25 +42,24 @@ def test_both_splits(places: dict[str, Path], write_cifar: Write, published: Cif
         assert not data.verified
 
 
-def test_planes_are_red_green_blue_and_rows_run_left_to_right(tmp_path: Path) -> None:
+def test_channels_are_red_green_blue_and_rows_run_left_to_right(tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 32, 32), dtype=np.uint8)
     (tmp_path / "a").write_bytes(b"\3" + pixels[0].tobytes() + b"\7" + pixels[1].tobytes())
-    images, labels, digests = read_cifar([tmp_path / "a"], (10,))
+    images, labels = read_cifar([tmp_path / "a"], (10,))
     assert np.array_equal(images, pixels)
     assert labels.tolist() == [3, 7]
-    assert digests == (hashlib.sha256((tmp_path / "a").read_bytes()).hexdigest(),)
 
 
-def test_of_two_labels_the_fine_one_counts(tmp_path: Path) -> None:
+def test_the_fine_label_is_the_class(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(record(19, 99) + record(0, 5))
     assert read_cifar([tmp_path / "a"], (20, 100))[1].tolist() == [99, 5]
 
 
-def test_files_follow_each_other_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_concatenated_across_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cifar, "_CHUNK", 2)
     for name, values in (("a", range(5)), ("b", range(5, 8))):
         (tmp_path / name).write_bytes(b"".join(record(value, value=value) for value in values))
-    images, labels, _ = read_cifar([tmp_path / "a", tmp_path / "b"], (10,))
+    images, labels = read_cifar([tmp_path / "a", tmp_path / "b"], (10,))
     assert labels.tolist() == images[:, 0, 0, 0].tolist() == list(range(8))
 
 
@@ -68,29 +68,29 @@ def test_only_the_published_contents_are_verified(places: dict[str, Path], write
     folder = places["system"] / CIFAR10.folder
     sums = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in CIFAR10.sha256}
     own = replace(CIFAR10, sha256=sums)
-    assert load_cifar(own, "train").verified
+    assert load_published(own, "train").verified
     path = folder / "data_batch_3.bin"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
-    assert not load_cifar(own, "train").verified
-    assert load_cifar(own, "test").verified
+    assert not load_published(own, "train").verified
+    assert load_published(own, "test").verified
 
 
 def test_constants_are_complete() -> None:
     for published, count in ((CIFAR10, 10), (CIFAR100, 100)):
-        assert len(set(published.classes)) == count == published.limits[-1]
+        assert len(set(published.classes)) == count
         assert set(published.sha256) == {name for names in published.files.values() for name in names}
         assert all(len(bytes.fromhex(digest)) == 32 for digest in published.sha256.values())
     assert list(CIFAR100.classes) == sorted(CIFAR100.classes)
 
 
-def test_a_missing_set_says_what_to_put_where(places: dict[str, Path], write_cifar: Write) -> None:
+def test_a_missing_data_set_is_reported_with_what_to_put_where(places: dict[str, Path], write_cifar: Write) -> None:
     write_cifar(places["system"], CIFAR10)
     missing = places["system"] / CIFAR10.folder / "data_batch_4.bin"
     missing.unlink()
     with pytest.raises(DataError) as caught:
-        load_cifar(CIFAR10, "train")
+        load_published(CIFAR10, "train")
     message = str(caught.value)
     assert "cifar10 was not found. Put data_batch_1.bin and data_batch_2.bin and" in message
     assert "into a folder cifar-10-batches-bin" in message
@@ -98,20 +98,20 @@ def test_a_missing_set_says_what_to_put_where(places: dict[str, Path], write_cif
     assert f"\n  {missing}: No such file" in message
 
 
-def test_class_names_must_agree_if_they_are_there(places: dict[str, Path], write_cifar: Write) -> None:
+def test_class_names_must_agree_if_their_file_exists(places: dict[str, Path], write_cifar: Write) -> None:
     write_cifar(places["system"], CIFAR10)
-    path = places["system"] / CIFAR10.folder / CIFAR10.names_file
+    path = places["system"] / CIFAR10.folder / names_file(CIFAR10)
     path.write_text("airplane\nbicycle\n")
     with pytest.raises(DataError, match=r"batches.meta.txt: class 1 is 'bicycle', expected 'automobile'"):
-        load_cifar(CIFAR10, "test")
+        load_published(CIFAR10, "test")
     path.write_bytes(b"airplane\n\xff")
     with pytest.raises(DataError, match="class 1 is '\ufffd', expected 'automobile'"):
-        load_cifar(CIFAR10, "test")
+        load_published(CIFAR10, "test")
     path.write_text("airplane\n")
     with pytest.raises(DataError, match=r"batches.meta.txt: 1 class names, expected 10"):
-        load_cifar(CIFAR10, "test")
+        load_published(CIFAR10, "test")
     path.unlink()
-    assert len(load_cifar(CIFAR10, "test")) == 4
+    assert len(load_published(CIFAR10, "test")) == 4
 
 
 MALFORMED = {
@@ -135,7 +135,7 @@ def test_malformed_files_are_refused(tmp_path: Path, content: bytes, limits: tup
     assert str(tmp_path / "a.bin") in str(caught.value)
 
 
-def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     for path, message in ((tmp_path, "is a folder; expected a CIFAR file"), (tmp_path / "none", "does not exist")):
         with pytest.raises(DataError, match=message):
             read_cifar([path], (10,))
@@ -149,7 +149,7 @@ def test_a_file_of_gigabytes_is_refused_before_it_is_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("change", "message"), [(-3073, "became shorter"), (3073, "became longer")])
-def test_a_file_that_changes_while_it_is_read(
+def test_a_file_that_changes_while_it_is_read_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: int, message: str
 ) -> None:
     path = tmp_path / "a"
@@ -180,7 +180,7 @@ def test_memory_stays_within_twice_the_file(tmp_path: Path) -> None:
     st.sampled_from([(10,), (20, 100)]),
 )
 @settings(max_examples=2000, deadline=None, database=None)
-def test_garbage_is_refused_or_read_and_nothing_else(
+def test_random_bytes_are_read_or_refused(
     scratch: Path, records: list[tuple[int, int, bytes]], tail: bytes, cut: int, limits: tuple[int, ...]
 ) -> None:
     path = scratch / "garbage"
@@ -188,7 +188,7 @@ def test_garbage_is_refused_or_read_and_nothing_else(
     content = content[: len(content) - min(cut, len(tail))]
     rewrite(path, content)
     try:
-        images, labels, _ = read_cifar([path], limits)
+        images, labels = read_cifar([path], limits)
     except DataError as error:
         named = str(path) in str(error)
     else:

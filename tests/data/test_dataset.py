@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from ctrobust.data import Dataset
+from ctrobust.data.dataset import mean_std
 from ctrobust.errors import InputError
 
 
@@ -27,7 +28,7 @@ def test_sizes() -> None:
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(1, 1), (3, 3), (4, 4), (5, 4), (None, 4)])
-def test_take_keeps_the_first(limit: int | None, expected: int) -> None:
+def test_take_returns_the_first_examples(limit: int | None, expected: int) -> None:
     dataset = Dataset(**fields())
     taken = dataset.take(limit)
     assert torch.equal(taken.images, dataset.images[:expected])
@@ -37,7 +38,7 @@ def test_take_keeps_the_first(limit: int | None, expected: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_take_refuses_nothing(limit: int) -> None:
+def test_take_refuses_less_than_one(limit: int) -> None:
     with pytest.raises(InputError, match=rf"limit must be at least 1; got {limit}"):
         Dataset(**fields()).take(limit)
 
@@ -60,12 +61,12 @@ def test_take_refuses_nothing(limit: int) -> None:
         ({"std": (0.2, float("nan"), 0.2)}, r"std must be 3 positive values"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_fields_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=r"dots \(test\): " + message):
         Dataset(**fields(**changes))
 
 
-def test_the_digest_is_of_the_contents_alone() -> None:
+def test_the_digest_depends_on_the_contents_alone() -> None:
     images = torch.arange(3000 * 12, dtype=torch.int32).to(torch.uint8).reshape(3000, 3, 2, 2)
     labels = torch.arange(3000) % 3
     dataset = Dataset(**fields(images=images, labels=labels))
@@ -77,3 +78,29 @@ def test_the_digest_is_of_the_contents_alone() -> None:
     assert dataset.digest() != expected
     assert Dataset(**fields(images=images, labels=labels.flip(0))).digest() != dataset.digest()
     assert dataset.take(2000).digest() != dataset.digest()
+
+
+def random_images(count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (count, 3, 4, 5), dtype=torch.uint8, generator=generator)
+
+
+def test_mean_and_std_against_numpy() -> None:
+    x = random_images(11)
+    values = x.double().numpy() / 255
+    mean, std = mean_std(x)
+    assert mean == pytest.approx(values.mean((0, 2, 3)), abs=1e-12)
+    assert std == pytest.approx(values.std((0, 2, 3)), abs=1e-12)
+
+
+def test_mean_and_std_of_any_memory_format() -> None:
+    x = random_images(5)
+    assert mean_std(x.to(memory_format=torch.channels_last)) == mean_std(x)
+
+
+def test_a_constant_channel_has_a_standard_deviation_of_one() -> None:
+    x = random_images(4)
+    x[:, 1] = 51
+    mean, std = mean_std(x)
+    assert (mean[1], std[1]) == (0.2, 1.0)
+    assert std[0] != 1.0

@@ -7,13 +7,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from ctrobust.data import folder, load
-from ctrobust.data.folder import damaged, load_folder
+from ctrobust.data.folder import damaged_pictures, load_folder
+from ctrobust.data.listing import list_pictures
 from ctrobust.data.pictures import decode
 from ctrobust.errors import DataError, InputError
 
 
 def put(path: Path, value: int = 0, size: tuple[int, int] = (5, 4), mode: str = "RGB") -> None:
-    """A picture of one colour, the size as width and height."""
+    """Write a picture of one color; the size is (width, height)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new(mode, size, value if mode == "L" else (value, value, 255 - value)).save(path)
 
@@ -45,11 +46,11 @@ def test_both_splits(animals: Path) -> None:
 def test_training_pictures_are_decoded_once_for_both_splits(animals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
 
-    def noting(path: str, **form: int) -> NDArray[np.uint8]:
+    def count_decoded(path: str, **form: int) -> NDArray[np.uint8]:
         decoded.append(path)
         return decode(path, **form)
 
-    monkeypatch.setattr(folder, "decode", noting)
+    monkeypatch.setattr(folder, "decode", count_decoded)
     name = f"folder:{animals}"
     load(name)
     test = load(name, "test")
@@ -62,20 +63,20 @@ def test_training_pictures_are_decoded_once_for_both_splits(animals: Path, monke
 
 
 @pytest.mark.parametrize(("option", "shape"), [("?size=7", (7, 7)), ("", (32, 32))])
-def test_pictures_of_any_size_are_brought_to_one(animals: Path, option: str, shape: tuple[int, int]) -> None:
+def test_pictures_of_several_sizes_are_resized(animals: Path, option: str, shape: tuple[int, int]) -> None:
     put(animals / "cat" / "tall.png", 50, (3, 90))
     assert load(f"folder:{animals}{option}").images.shape[1:] == (3, *shape)
 
 
-def test_grey_stays_grey_unless_one_is_not(tmp_path: Path) -> None:
+def test_grayscale_is_kept_unless_a_picture_has_color(tmp_path: Path) -> None:
     for number in range(10):
         put(tmp_path / "a" / f"{number}.png", number, mode="L")
     assert load(f"folder:{tmp_path}").images.shape[1:] == (1, 4, 5)
-    put(tmp_path / "a" / "colour.jpg", 9)
+    put(tmp_path / "a" / "color.jpg", 9)
     assert load(f"folder:{tmp_path}").images.shape[1:] == (3, 4, 5)
 
 
-def test_a_folder_that_is_split_already(tmp_path: Path) -> None:
+def test_a_folder_with_given_splits(tmp_path: Path) -> None:
     for number in range(5):
         put(tmp_path / "train" / "a" / f"{number}.png", number)
     put(tmp_path / "val" / "a" / "x.png", 77)
@@ -83,13 +84,13 @@ def test_a_folder_that_is_split_already(tmp_path: Path) -> None:
     assert load(f"folder:{tmp_path}", "test").images[:, 0, 0, 0].tolist() == [77]
 
 
-def test_a_class_of_one_picture_is_trained_on(tmp_path: Path) -> None:
+def test_a_class_of_one_picture_is_in_the_training_split(tmp_path: Path) -> None:
     for number in range(30):
         put(tmp_path / f"class{number}" / "one.png", number)
     data = load(f"folder:{tmp_path}")
     assert sorted(data.labels.tolist()) == list(range(30))
     assert (data.num_classes, data.classes[0]) == (30, "class0")
-    with pytest.raises(DataError, match="none of 30 pictures falls to test by its hash; make a folder test"):
+    with pytest.raises(DataError, match="none of 30 pictures is in test by its hash; make a folder test"):
         load(f"folder:{tmp_path}", "test")
 
 
@@ -104,10 +105,10 @@ def test_thousands_of_classes(tmp_path: Path) -> None:
     assert sorted(data.labels.tolist()) == list(range(3000))
 
 
-def test_damaged_pictures_are_named_together(animals: Path) -> None:
+def test_damaged_pictures_are_listed_in_one_error(animals: Path) -> None:
     for number in range(12):
         path = animals / "cat" / f"{number}.png"
-        path.write_bytes(path.read_bytes()[:-30] if number else b"")  # 30: within the pixels
+        path.write_bytes(path.read_bytes()[:-30] if number else b"")  # cuts off pixels
     (animals / "dog" / "broken.jpg").symlink_to(animals / "nothing")
     with pytest.raises(DataError) as caught:
         load(f"folder:{animals}")
@@ -115,16 +116,16 @@ def test_damaged_pictures_are_named_together(animals: Path) -> None:
     assert f"{animals}: " in message
     assert "pictures cannot be read; repair or remove them:\n" in message
     assert "\n  dog/broken.jpg: is missing or not a regular file" in message
-    listed = damaged(f"folder:{animals}?size=8")
+    listed = damaged_pictures(list_pictures(animals))
     assert len(listed) == 13
     assert any(line.startswith("cat/0.png: cannot identify") for line in listed)
     (animals / "dog" / "broken.jpg").unlink()
-    (animals / "cat" / "0.png").unlink()  # what is left has sound headers
+    (animals / "cat" / "0.png").unlink()  # the other pictures have valid headers
     with pytest.raises(DataError, match=r"of \d+ pictures cannot be read; .*\n  cat/\d+.png: "):
         load(f"folder:{animals}")
 
 
-def test_ten_of_many_damaged_are_shown(tmp_path: Path) -> None:
+def test_the_first_ten_damaged_pictures_are_shown(tmp_path: Path) -> None:
     for number in range(15):
         put(tmp_path / "a" / f"{number}.png")
         (tmp_path / "a" / f"{number}.png").write_bytes(b"nothing")
@@ -134,10 +135,10 @@ def test_ten_of_many_damaged_are_shown(tmp_path: Path) -> None:
     assert str(caught.value).endswith("\n  and 5 more")
 
 
-def test_what_would_not_fit_into_memory_is_refused(animals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_pictures_than_fit_into_memory_are_refused(animals: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "MOST_BYTES", 3000)
     with pytest.raises(
-        DataError, match=r"at 4 x 5 the pictures take \d,\d+ bytes, expected at most 3,000; name a smal"
+        DataError, match=r"at 4 x 5 the pictures take \d,\d+ bytes, expected at most 3,000; give a smal"
     ):
         load(f"folder:{animals}")
     assert len(load(f"folder:{animals}?size=2")) > 50

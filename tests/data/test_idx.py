@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from ctrobust.data.idx import idx_header, idx_sha256, read_idx
+from ctrobust.data.idx import read_idx
 from ctrobust.errors import DataError
-from tests.data.conftest import rewrite, traced_peak
+from tests.data.conftest import idx_header, rewrite, traced_peak
 
 VALID = idx_header((2, 3)) + bytes(range(6))
 ZIPPED = gzip.compress(VALID, mtime=0)
@@ -23,7 +23,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @given(hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=4, max_side=5)), st.booleans())
 @settings(max_examples=50, deadline=None)
-def test_what_was_written_is_read(scratch: Path, array: np.ndarray, zipped: bool) -> None:
+def test_written_arrays_are_read(scratch: Path, array: np.ndarray, zipped: bool) -> None:
     content = idx_header(array.shape) + array.tobytes()
     path = scratch / ("round.gz" if zipped else "round")
     path.write_bytes(gzip.compress(content) if zipped else content)
@@ -33,28 +33,20 @@ def test_what_was_written_is_read(scratch: Path, array: np.ndarray, zipped: bool
     assert np.array_equal(read, array)
 
 
-def test_sha256_is_that_of_the_uncompressed_file(tmp_path: Path) -> None:
-    (tmp_path / "six").write_bytes(VALID)
-    # printf '\0\0\10\2\0\0\0\2\0\0\0\3\0\1\2\3\4\5' | sha256sum
-    expected = "ef281b2f6ca26b683c34e0a40444d29c348ee4a3c57f3e1e955e1b5419e5e3c9"
-    assert idx_sha256(read_idx(tmp_path / "six")) == expected
-    assert idx_sha256(np.asfortranarray(np.arange(6, dtype=np.uint8).reshape(2, 3))) == expected
-
-
 MALFORMED = {
     "empty": (b"", "a", "is empty"),
     "empty gz": (b"", "a.gz", "is empty"),
     "gzip of nothing": (gzip.compress(b""), "a.gz", "is empty"),
     "three bytes": (VALID[:3], "a", "is not an IDX file: it starts with bytes 00 00 08, expected 00 00 08 and"),
     "wrong magic": (b"\x01" + VALID[1:], "a", "it starts with bytes 01 00 08 02, expected 00 00 08"),
-    "text": (b"<html>not found</html>", "a.gz", "is not gzip: it starts with bytes 3c 68, expected bytes 1f 8b"),
-    "plain IDX named gz": (VALID, "a.gz", "is not gzip: it starts with bytes 00 00"),
+    "text": (b"<html>not found</html>", "a.gz", "gzip data is damaged.*Not a gzipped file .*<h"),
+    "plain IDX named gz": (VALID, "a.gz", "gzip data is damaged.*Not a gzipped file"),
     "gzip not named gz": (ZIPPED, "a", "it starts with bytes 1f 8b 08 00.*its name must end in .gz"),
     "float32": (b"\0\0\x0d\x01" + VALID[4:], "a", "type code 0x0d, expected 0x08"),
     "no dimensions": (b"\0\0\x08\x00" + VALID[4:], "a", "0 dimensions, expected 1 to 4"),
     "255 dimensions": (b"\0\0\x08\xff" + VALID[4:], "a", "255 dimensions, expected 1 to 4"),
     "sizes cut short": (VALID[:9], "a", "is cut short: 5 bytes of sizes, expected 8"),
-    "no images": (idx_header((0, 28, 28)), "a", "claims 0 x 28 x 28 values, expected at least one"),
+    "no images": (idx_header((0, 28, 28)), "a", "declares 0 x 28 x 28 values, expected at least one"),
     "values cut short": (VALID[:-1], "a", "is cut short: 5 bytes of values, expected 2 x 3 = 6"),
     "values cut short, zipped": (gzip.compress(VALID[:-2]), "a.gz", "is cut short: 4 bytes of values"),
     "trailing byte": (VALID + b"\0", "a", "is too long: bytes follow the 2 x 3 = 6 values"),
@@ -78,20 +70,20 @@ def test_malformed_files_are_refused_by_name(tmp_path: Path, content: bytes, nam
     assert str(tmp_path / name) in str(caught.value)
 
 
-def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     for path, message in ((tmp_path, "is a folder"), (tmp_path / "none", "does not exist"), ("a\0b", "does not exist")):
         with pytest.raises(DataError, match=message):
             read_idx(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(DataError, match="is not a regular file"):
         read_idx(tmp_path / "pipe")
 
 
-def test_no_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_bytes(VALID)
     if os.name == "posix" and os.geteuid() != 0:
         (tmp_path / "a").chmod(0)
@@ -107,16 +99,16 @@ def test_no_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("at_most", "message"),
-    [((1, 3), "claims 2 x 3 values, expected at most 1 x 3"), ((6,), "at most 6"), ((2, 3, 1), "at most 2 x 3 x 1")],
+    [((1, 3), "declares 2 x 3 values, expected at most 1 x 3"), ((6,), "at most 6"), ((2, 3, 1), "at most 2 x 3 x 1")],
 )
-def test_larger_claims_than_expected_are_refused(tmp_path: Path, at_most: tuple[int, ...], message: str) -> None:
+def test_larger_sizes_than_expected_are_refused(tmp_path: Path, at_most: tuple[int, ...], message: str) -> None:
     (tmp_path / "a").write_bytes(VALID)
     assert read_idx(tmp_path / "a", at_most=(2, 4)).shape == (2, 3)
     with pytest.raises(DataError, match=message):
         read_idx(tmp_path / "a", at_most=at_most)
 
 
-def test_memory_follows_what_is_there_not_what_is_claimed(tmp_path: Path) -> None:
+def test_memory_follows_the_contents_and_not_the_header(tmp_path: Path) -> None:
     size = 8 << 20
     honest, boasting, bomb = tmp_path / "honest.gz", tmp_path / "boasting.gz", tmp_path / "bomb.gz"
     honest.write_bytes(gzip.compress(idx_header((size,)) + bytes(size)))
@@ -147,7 +139,7 @@ HEADERS = [
     st.integers(0, 255),
 )
 @settings(max_examples=2000, deadline=None, database=None)
-def test_garbage_is_refused_or_read_and_nothing_else(
+def test_random_bytes_are_read_or_refused(
     scratch: Path, header: bytes, body: bytes, form: str, place: int, value: int
 ) -> None:
     content = header + body

@@ -8,7 +8,7 @@ from ctrobust.errors import DataError
 
 
 def put(root: Path, *names: str) -> None:
-    """Files without contents: a listing opens none."""
+    """Create empty files, which is enough because a listing opens none."""
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).touch()
@@ -32,7 +32,7 @@ def test_one_folder_per_class(tmp_path: Path) -> None:
     assert len({picture.label for picture in listing.train[:20]}) == 3  # the first are a sample of all
 
 
-def test_the_split_is_the_same_wherever_the_folder_lies_and_whatever_is_added(tmp_path: Path) -> None:
+def test_the_split_depends_on_the_names_below_the_folder_alone(tmp_path: Path) -> None:
     files = [f"{kind}/{number}.png" for kind in ("a", "b") for number in range(50)]
     put(tmp_path / "one", *files)
     put(tmp_path / "two", *files, *(f"{kind}/more{number}.png" for kind in ("a", "b", "c") for number in range(50)))
@@ -45,7 +45,7 @@ def test_the_split_is_the_same_wherever_the_folder_lies_and_whatever_is_added(tm
 
 
 @pytest.mark.parametrize("held", ["test", "validation", "val"])
-def test_splits_that_are_there(tmp_path: Path, held: str) -> None:
+def test_given_splits(tmp_path: Path, held: str) -> None:
     put(tmp_path, "train/a/1.png", "train/b/2.png", "train/b/3.png", f"{held}/b/4.png")
     assert names(tmp_path) == (["train/a/1.png", "train/b/2.png", "train/b/3.png"], [f"{held}/b/4.png"])
     listing = list_pictures(tmp_path)
@@ -63,17 +63,17 @@ def test_a_class_may_be_called_train(tmp_path: Path) -> None:
     assert list_pictures(tmp_path).classes == ("plane", "train")
 
 
-def test_what_is_passed_over(tmp_path: Path) -> None:
+def test_other_files_are_ignored(tmp_path: Path) -> None:
     put(tmp_path, "a/1.png", "a/2.JPG", "a/3.jpeg", "a/4.WebP", "a/deep/er/5.png")
     put(tmp_path, "readme.txt", ".hidden/6.png", "a/.7.png", "a/.deep/8.png")
     put(tmp_path, "a/notes.txt", "a/table.csv", "a/9.gif", "a/png")
     listing = list_pictures(tmp_path)
     found = {picture.name for picture in (*listing.train, *listing.test)}
     assert found == {"a/1.png", "a/2.JPG", "a/3.jpeg", "a/4.WebP", "a/deep/er/5.png"}
-    assert (listing.classes, listing.passed_over) == (("a",), 4)
+    assert (listing.classes, listing.ignored) == (("a",), 4)
 
 
-def test_links_are_followed_and_circles_end(tmp_path: Path) -> None:
+def test_links_are_followed_and_cycles_end(tmp_path: Path) -> None:
     put(tmp_path, "data/a/1.png", "data/b/2.png", "elsewhere/3.png")
     (tmp_path / "data/a/linked").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "data/a/circle").symlink_to(tmp_path / "data/a")
@@ -97,7 +97,7 @@ def test_composed_and_decomposed_names_are_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="names are bytes on posix only")
-def test_names_that_are_no_unicode(tmp_path: Path) -> None:
+def test_names_that_are_not_unicode(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path) + b"/\xff"
     try:
         os.mkdir(folder)
@@ -122,14 +122,14 @@ def test_names_that_are_no_unicode(tmp_path: Path) -> None:
         (["train/a/x", "val/a/1.png"], "train: 1 of 1 classes have no pictures"),
     ],
 )
-def test_folders_that_do_not_fit_are_refused(tmp_path: Path, files: list[str], message: str) -> None:
+def test_invalid_folders_are_refused(tmp_path: Path, files: list[str], message: str) -> None:
     put(tmp_path, *files)
     with pytest.raises(DataError, match=message) as caught:
         list_pictures(tmp_path)
     assert str(tmp_path) in str(caught.value)
 
 
-def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_missing_folders_and_files_are_refused(tmp_path: Path) -> None:
     put(tmp_path, "a")
     with pytest.raises(DataError, match="a is not a folder; expected a folder of class folders"):
         list_pictures(tmp_path / "a")
@@ -137,7 +137,7 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
         list_pictures(tmp_path / "b")
 
 
-def test_a_class_that_may_not_be_entered_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_that_may_not_be_entered_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, "a/1.png", "b/1.png")
     scandir = os.scandir
 

@@ -16,7 +16,7 @@ from ctrobust.data.pictures import Facts, Failure, decode, each, inspect
 from tests.data.conftest import rewrite
 
 LOSSLESS = {"PNG": {}, "WEBP": {"lossless": True}}
-COLOURS = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
+COLORS = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
 
 
 @pytest.fixture(scope="module")
@@ -25,29 +25,29 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
-def test_pixels_come_as_they_are(tmp_path: Path, kind: str) -> None:
+def test_lossless_pixels_are_unchanged(tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "a")
-    Image.fromarray(COLOURS).save(path, kind, **LOSSLESS[kind])
-    assert inspect(path) == Facts(6, 9, grey=False)
-    assert np.array_equal(decode(path, 6, 9, 3), COLOURS.transpose(2, 0, 1))
+    Image.fromarray(COLORS).save(path, kind, **LOSSLESS[kind])
+    assert inspect(path) == Facts(6, 9, grayscale=False)
+    assert np.array_equal(decode(path, 6, 9, 3), COLORS.transpose(2, 0, 1))
 
 
 def test_jpeg(tmp_path: Path) -> None:
     path = str(tmp_path / "a.jpg")
     smooth = np.linspace(0, 255, 64 * 64 * 3).reshape(64, 64, 3).astype(np.uint8)
     Image.fromarray(smooth).save(path, quality=95)
-    assert inspect(path) == Facts(64, 64, grey=False)
+    assert inspect(path) == Facts(64, 64, grayscale=False)
     assert np.abs(decode(path, 64, 64, 3).astype(int) - smooth.transpose(2, 0, 1)).max() <= 8
 
 
 @pytest.mark.parametrize(
-    ("mode", "grey"),
+    ("mode", "grayscale"),
     [("1", True), ("L", True), ("LA", True), ("I;16", True), ("P", False), ("RGB", False), ("RGBA", False)],
 )
-def test_grey_is_told_from_colour(tmp_path: Path, mode: str, grey: bool) -> None:
+def test_grayscale_and_color_are_distinguished(tmp_path: Path, mode: str, grayscale: bool) -> None:
     path = str(tmp_path / "a.png")
     Image.new(mode, (3, 2)).save(path)
-    assert inspect(path) == Facts(2, 3, grey)
+    assert inspect(path) == Facts(2, 3, grayscale)
     assert decode(path, 2, 3, 3).shape == (3, 2, 3)
     assert decode(path, 2, 3, 1).shape == (1, 2, 3)
 
@@ -59,7 +59,7 @@ def test_sixteen_bits_keep_the_high_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
-def test_transparent_parts_become_white(tmp_path: Path, mode: str) -> None:
+def test_transparent_pixels_become_white(tmp_path: Path, mode: str) -> None:
     path = str(tmp_path / "a.png")
     image = Image.new("RGBA", (2, 1), (0, 0, 0, 0))
     image.putpixel((1, 0), (80, 80, 80, 255))
@@ -71,38 +71,38 @@ def test_transparent_parts_become_white(tmp_path: Path, mode: str) -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_orientation_is_respected(tmp_path: Path, orientation: int) -> None:
+def test_orientation_is_applied(tmp_path: Path, orientation: int) -> None:
     path = str(tmp_path / "a.png")
     exif = Image.Exif()
     exif[0x0112] = orientation
-    Image.fromarray(COLOURS).save(path, exif=exif)
+    Image.fromarray(COLORS).save(path, exif=exif)
     turned = {
-        1: COLOURS,
-        2: COLOURS[:, ::-1],
-        3: COLOURS[::-1, ::-1],
-        4: COLOURS[::-1],
-        5: COLOURS.transpose(1, 0, 2),
-        6: np.rot90(COLOURS, -1),
-        7: COLOURS[::-1, ::-1].transpose(1, 0, 2),
-        8: np.rot90(COLOURS),
+        1: COLORS,
+        2: COLORS[:, ::-1],
+        3: COLORS[::-1, ::-1],
+        4: COLORS[::-1],
+        5: COLORS.transpose(1, 0, 2),
+        6: np.rot90(COLORS, -1),
+        7: COLORS[::-1, ::-1].transpose(1, 0, 2),
+        8: np.rot90(COLORS),
     }[orientation]
     height, width = turned.shape[:2]
-    assert inspect(path) == Facts(height, width, grey=False)
+    assert inspect(path) == Facts(height, width, grayscale=False)
     assert np.array_equal(decode(path, height, width, 3), turned.transpose(2, 0, 1))
 
 
-def test_shape_is_cut_around_the_middle(tmp_path: Path) -> None:
+def test_pictures_are_cropped_around_the_center(tmp_path: Path) -> None:
     path = str(tmp_path / "a.png")
     stripes = np.zeros((20, 60, 3), np.uint8)
     stripes[:, 20:40] = 200
     Image.fromarray(stripes).save(path)
     fitted = decode(path, 10, 10, 3)
     assert (fitted[:, :, 2:-2] == 200).all()
-    assert fitted.min() > 150  # the filter looks a little over the edge
+    assert fitted.min() > 150  # the filter reaches over the edge
     assert decode(path, 40, 40, 1).shape == (1, 40, 40)
 
 
-def test_a_large_photograph_is_reduced_while_it_is_decoded(tmp_path: Path) -> None:
+def test_a_large_jpeg_is_reduced_while_it_is_decoded(tmp_path: Path) -> None:
     path = str(tmp_path / "a.jpg")
     gradient = np.broadcast_to(np.linspace(0, 255, 800)[None, :, None], (800, 800, 3)).astype(np.uint8)
     Image.fromarray(gradient).save(path, quality=95)
@@ -110,16 +110,16 @@ def test_a_large_photograph_is_reduced_while_it_is_decoded(tmp_path: Path) -> No
     assert np.abs(decode(path, 32, 32, 3) - means).max() < 4
 
 
-def test_of_an_animation_the_first_picture_counts(tmp_path: Path) -> None:
+def test_an_animation_gives_its_first_frame(tmp_path: Path) -> None:
     path = str(tmp_path / "a.webp")
-    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    frames = [Image.new("RGB", (4, 4), color) for color in ("red", "blue")]
     frames[0].save(path, save_all=True, append_images=frames[1:], lossless=True)
     assert decode(path, 4, 4, 3)[:, 0, 0].tolist() == [255, 0, 0]
 
 
-def test_failures_come_in_place_and_in_order(tmp_path: Path) -> None:
+def test_failures_are_returned_in_order(tmp_path: Path) -> None:
     good, cut, text, bomb = (str(tmp_path / name) for name in ("good.png", "cut.png", "text.png", "bomb.png"))
-    Image.fromarray(COLOURS).save(good)
+    Image.fromarray(COLORS).save(good)
     Path(cut).write_bytes(Path(good).read_bytes()[:-60])
     Path(text).write_text("not a picture")
     write_png_header(Path(bomb), 10_000, 10_000)
@@ -134,7 +134,7 @@ def test_failures_come_in_place_and_in_order(tmp_path: Path) -> None:
     assert reasons[3] == "is missing or not a regular file"
 
 
-def test_a_bomb_beyond_what_pillow_opens_is_a_failure_too(tmp_path: Path) -> None:
+def test_a_decompression_bomb_is_a_failure(tmp_path: Path) -> None:
     write_png_header(tmp_path / "a.png", 30_000, 30_000)
     (result,) = each(inspect, [str(tmp_path / "a.png")])
     assert isinstance(result, Failure)
@@ -142,18 +142,18 @@ def test_a_bomb_beyond_what_pillow_opens_is_a_failure_too(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.png")
     assert list(each(inspect, [str(tmp_path / "a.png")])) == [Failure("is missing or not a regular file")]
 
 
 def test_other_formats_are_refused(tmp_path: Path) -> None:
-    Image.fromarray(COLOURS).save(tmp_path / "a.png", "BMP")
+    Image.fromarray(COLORS).save(tmp_path / "a.png", "BMP")
     (result,) = each(inspect, [str(tmp_path / "a.png")])
     assert isinstance(result, Failure)
 
 
-def test_many_come_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_pictures_are_read_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pictures, "_BLOCK", 3)
     paths = []
     for number in range(8):
@@ -174,7 +174,7 @@ def write_png_header(path: Path, width: int, height: int) -> None:
 
 def saved(kind: str) -> bytes:
     file = io.BytesIO()
-    Image.fromarray(COLOURS).save(file, kind)
+    Image.fromarray(COLORS).save(file, kind)
     return file.getvalue()
 
 
@@ -185,7 +185,7 @@ SAVED = [saved(kind) for kind in pictures.FORMATS]
     st.sampled_from(SAVED), st.lists(st.tuples(st.integers(0, 999), st.integers(0, 255)), max_size=5), st.integers(0, 9)
 )
 @settings(max_examples=300, deadline=None, database=None)
-def test_garbage_is_a_picture_or_a_failure(
+def test_random_bytes_are_a_picture_or_a_failure(
     scratch: Path, content: bytes, damage: list[tuple[int, int]], cut: int
 ) -> None:
     stored = bytearray(content[: len(content) - cut])

@@ -1,15 +1,17 @@
 import gzip
 import io
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ctrobust.data.unpack import unpack
+from ctrobust.data.cifar import CIFAR10
+from ctrobust.data.download import unpack
 from ctrobust.errors import DataError
 
 FILES = {"set/a.bin": b"aaaa", "set/b.bin": b"bb"}
-MEMBERS = {"a.bin": 4, "b.bin": 10}
+SET = replace(CIFAR10, members={"a.bin": 4, "b.bin": 10})
 
 
 def archive(path: Path, files: dict[str, bytes], *more: tarfile.TarInfo) -> Path:
@@ -29,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def test_only_what_is_expected_comes_out(tmp_path: Path, folder: Path) -> None:
+def test_only_expected_members_are_written(tmp_path: Path, folder: Path) -> None:
     extra = {
         "set/readme.html": b"hello",
         "../escape": b"x",
@@ -40,14 +42,14 @@ def test_only_what_is_expected_comes_out(tmp_path: Path, folder: Path) -> None:
     }
     directory = tarfile.TarInfo("set")
     directory.type = tarfile.DIRTYPE
-    unpack(archive(tmp_path / "x.tar.gz", extra | FILES, directory), folder, MEMBERS)
+    unpack(archive(tmp_path / "x.tar.gz", extra | FILES, directory), folder, SET)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a.bin": b"aaaa", "b.bin": b"bb"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["set", "x.tar.gz"]
 
 
-def test_files_that_are_there_stay(tmp_path: Path, folder: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path, folder: Path) -> None:
     (folder / "a.bin").write_bytes(b"mine")
-    unpack(archive(tmp_path / "x.tar.gz", FILES), folder, MEMBERS)
+    unpack(archive(tmp_path / "x.tar.gz", FILES), folder, SET)
     assert (folder / "a.bin").read_bytes() == b"mine"
     assert (folder / "b.bin").read_bytes() == b"bb"
 
@@ -62,7 +64,7 @@ def link(name: str, kind: bytes) -> tarfile.TarInfo:
 def test_links_and_devices_are_refused(tmp_path: Path, folder: Path, kind: bytes) -> None:
     path = archive(tmp_path / "x.tar.gz", {"set/b.bin": b"bb"}, link("set/a.bin", kind))
     with pytest.raises(DataError, match=r"x.tar.gz: set/a.bin is not a regular file"):
-        unpack(path, folder, MEMBERS)
+        unpack(path, folder, SET)
     assert not (folder / "a.bin").exists()
 
 
@@ -78,7 +80,7 @@ def test_missing_and_oversized_members_are_refused(
     tmp_path: Path, folder: Path, files: dict[str, bytes], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        unpack(archive(tmp_path / "x.tar.gz", files), folder, MEMBERS)
+        unpack(archive(tmp_path / "x.tar.gz", files), folder, SET)
 
 
 def test_damaged_archives_are_refused(tmp_path: Path, folder: Path) -> None:
@@ -87,5 +89,5 @@ def test_damaged_archives_are_refused(tmp_path: Path, folder: Path) -> None:
     for damaged in (b"", b"text", content[:200], content[:50] + b"\xff" * 50 + content[100:], gzip.compress(b"text")):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match=r"x.tar.gz"):
-            unpack(path, folder, MEMBERS)
+            unpack(path, folder, SET)
     assert not list(folder.iterdir())

@@ -193,7 +193,7 @@ class TestStored:
         first, other, again = found(images), found(images[::-1]), found(images)
         assert first.seconds is not None
         assert other.seconds is not None
-        assert not np.array_equal(first.evaluation.probabilities, other.evaluation.probabilities)
+        assert not np.array_equal(first.evaluation.clean_probabilities, other.evaluation.clean_probabilities)
         assert again.seconds is None
         assert_same(again, first)
 

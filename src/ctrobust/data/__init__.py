@@ -13,20 +13,21 @@ from pathlib import Path
 
 from ctrobust.data.augment import augment
 from ctrobust.data.batches import epoch_batches, gather, to_float
-from ctrobust.data.catalog import Finding, Row, available, examine, is_found
-from ctrobust.data.cifar import CIFAR10, CIFAR100, load_cifar
+from ctrobust.data.catalog import SPLITS, Finding, Row, examine, list_available, locate_split
+from ctrobust.data.cifar import CIFAR10, CIFAR100
 from ctrobust.data.dataset import Dataset
 from ctrobust.data.digits import load_digits
-from ctrobust.data.download import DownloadProgress
-from ctrobust.data.fetch import fetch
+from ctrobust.data.download import DownloadProgress, fetch_published
 from ctrobust.data.folder import load_folder
-from ctrobust.data.mnist import FASHION_MNIST, MNIST, load_mnist
+from ctrobust.data.mnist import FASHION_MNIST, MNIST
 from ctrobust.data.npz import load_npz
+from ctrobust.data.published import Published, load_published
 from ctrobust.errors import InputError
 
 __all__ = [
     "DATASETS",
     "KINDS",
+    "PUBLISHED",
     "SPLITS",
     "Dataset",
     "DownloadProgress",
@@ -40,20 +41,19 @@ __all__ = [
     "gather",
     "load",
     "to_float",
-]  # fmt: skip
+]
 
-SPLITS = ("train", "test")
-
-DATASETS: dict[str, Callable[[str, Path | str | None], Dataset]] = {
-    "cifar10": lambda split, root: load_cifar(CIFAR10, split, root),
-    "cifar100": lambda split, root: load_cifar(CIFAR100, split, root),
-    "digits": lambda split, _root: load_digits(split),
-    "fashion-mnist": lambda split, root: load_mnist(FASHION_MNIST, split, root),
-    "mnist": lambda split, root: load_mnist(MNIST, split, root),
+PUBLISHED: dict[str, Published] = {
+    "mnist": MNIST,
+    "fashion-mnist": FASHION_MNIST,
+    "cifar10": CIFAR10,
+    "cifar100": CIFAR100,
 }
 
-# Data sets that say where they lie, as in folder:PATH.
+DATASETS: tuple[str, ...] = ("digits", *PUBLISHED)
+
 KINDS: dict[str, Callable[[str, str], Dataset]] = {"folder": load_folder, "npz": load_npz}
+"""Data sets of the user, named with their path, as in folder:PATH."""
 
 
 def load(
@@ -64,15 +64,15 @@ def load(
     download: bool = False,
     progress: DownloadProgress | None = None,
 ) -> Dataset:
-    """Loads one split of a data set into memory. The network is used only where `download` asks for it.
+    """Load one split of a data set into memory. The network is used only if `download` is true.
 
     Args:
-        name: a key of `DATASETS`, or `folder:PATH` or `npz:PATH` (see `folder.py` and `npz.py` for what these hold).
+        name: one of `DATASETS`, or `folder:PATH` or `npz:PATH` (`folder.py` and `npz.py` describe what these hold).
         split: "train" or "test".
-        root: the first place to look for the data set's folder, before `$CTROBUST_DATA`, the user's cache and
-            `/usr/share/datasets`. `digits` is embedded and looks nowhere; a PATH is taken as it is.
-        download: whether a published data set that is in none of these places is downloaded first, as by `fetch`.
-        progress: told about the download, as by `fetch`.
+        root: the first folder to search for the data set's folder, before `$CTROBUST_DATA`, the user's cache and
+            `/usr/share/datasets`. It does not matter to `digits`, which is embedded, nor to a PATH.
+        download: whether a published data set that was not found is downloaded first, as by `fetch`.
+        progress: called during the download, as by `fetch`.
 
     Raises:
         InputError: the name or the split is unknown.
@@ -88,7 +88,7 @@ fashion-mnist, mnist, folder:PATH, npz:PATH
     """
     kind = name.partition(":")[0] if ":" in name else None
     if name not in DATASETS and kind not in KINDS:
-        allowed = [*DATASETS, *(f"{kind}:PATH" for kind in KINDS)]
+        allowed = [*sorted(DATASETS), *(f"{kind}:PATH" for kind in KINDS)]
         close = difflib.get_close_matches(name, allowed, n=1)
         hint = f", did you mean {close[0]!r}?" if close else "."
         raise InputError(f"unknown data set {name!r}{hint} Allowed: {', '.join(allowed)}")
@@ -96,15 +96,43 @@ fashion-mnist, mnist, folder:PATH, npz:PATH
         raise InputError(f"unknown split {split!r} of {name}. Allowed: {', '.join(SPLITS)}")
     if kind is not None:
         return KINDS[kind](name, split)
-    if download and not is_found(name, split, root):
+    if name == "digits":
+        return load_digits(split)
+    if download and not locate_split(PUBLISHED[name], split, root):
         fetch(name, root, progress)
-    return DATASETS[name](split, root)
+    return load_published(PUBLISHED[name], split, root)
+
+
+def fetch(name: str, root: Path | str | None = None, progress: DownloadProgress | None = None) -> Path:
+    """Download the missing files of a published data set, verify them, and return its folder.
+
+    Args:
+        name: a key of `PUBLISHED`.
+        root: where its folder goes, created if necessary; `$CTROBUST_DATA`, else the user's cache, by default.
+        progress: called with the number of bytes received so far and in all.
+
+    Raises:
+        InputError: the data set is not a published one.
+        DataError: it cannot be downloaded or written. The message says which file to put where by hand.
+    """
+    if name not in PUBLISHED:
+        raise InputError(f"{name!r} cannot be downloaded. Allowed: {', '.join(sorted(PUBLISHED))}")
+    return fetch_published(PUBLISHED[name], root, progress)
+
+
+def available(root: Path | str | None = None) -> tuple[Row, ...]:
+    """List the data sets that can be named, where each was found, and whether its files are the published ones.
+
+    Raises:
+        DataError: `root` is given and is not a folder, or a file cannot be read.
+    """
+    return list_available(PUBLISHED, root)
 
 
 def check(name: str, root: Path | str | None = None) -> list[Finding]:
-    """Loads both splits and says what was found: sizes, whether they are as published, damage, thin classes, overlap.
+    """Load both splits and report sizes, whether they are as published, damage, small classes and overlap.
 
     Raises:
         InputError: the name is unknown.
     """
-    return examine(name, lambda split: load(name, split, root))
+    return examine(name, name in PUBLISHED, lambda split: load(name, split, root))

@@ -1,20 +1,19 @@
-"""Whole batches from tensors in memory: no workers, no per-example work."""
+"""Batches from tensors in memory, without workers or per-example work."""
 
 import torch
 from torch import Tensor
 
-from ctrobust.data.augment import augment
 from ctrobust.data.dataset import Dataset
 from ctrobust.errors import InputError
 
 
 def epoch_batches(order: Tensor, batch_size: int, start: int = 0) -> tuple[Tensor, ...]:
-    """Cuts an epoch's order into batches of indices; the last may be smaller.
+    """Cut an epoch's order into batches of indices; the last batch may be smaller.
 
     Args:
-        order: (N,) int64, the examples' indices in the order they are visited.
+        order: (N,) int64, the examples' indices in the order of the epoch.
         batch_size: at least 1.
-        start: how many batches to leave out at the beginning, for an epoch that is resumed.
+        start: the number of batches to skip, for an epoch that is resumed.
 
     Example:
         >>> epoch_batches(torch.tensor([3, 1, 4, 0, 2]), batch_size=2, start=1)
@@ -30,19 +29,13 @@ def epoch_batches(order: Tensor, batch_size: int, start: int = 0) -> tuple[Tenso
     return tuple(order[first : first + batch_size] for first in range(start * batch_size, len(order), batch_size))
 
 
-def gather(dataset: Dataset, index: Tensor, moved: int | None = None) -> tuple[Tensor, Tensor]:
-    """Picks examples: images as (B, C, H, W) float32 in [0, 1], channels last, and labels as (B,) int64.
-
-    With `moved`, a stream of `draws.stream`, `augment` moves the images, keyed by `index`, while a value is one byte.
-    """
-    images = dataset.images.index_select(0, index)
-    if moved is not None:
-        images = augment(images, index, moved)
-    return to_float(images), dataset.labels.index_select(0, index)
+def gather(dataset: Dataset, index: Tensor) -> tuple[Tensor, Tensor]:
+    """Select examples: images (B, C, H, W) float32 in [0, 1], channels last, and labels (B,) int64."""
+    return to_float(dataset.images.index_select(0, index)), dataset.labels.index_select(0, index)
 
 
 def to_float(images: Tensor) -> Tensor:
-    """Turns (N, C, H, W) uint8 images into float32 in [0, 1], channels last: exactly v / 255.
+    """Convert (N, C, H, W) uint8 images to float32 in [0, 1], channels last: exactly v / 255.
 
     Example:
         >>> to_float(torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8))
@@ -50,5 +43,5 @@ def to_float(images: Tensor) -> Tensor:
     """
     if images.dtype != torch.uint8 or images.ndim != 4:
         raise InputError(f"images must be torch.uint8 (N, C, H, W); got {images.dtype} {tuple(images.shape)}")
-    # Reordered while a value is one byte. Unlike `contiguous`, `to` gives channels-last strides to one channel as well.
+    # Bytes are cheaper to reorder than floats. Unlike `contiguous`, `to` gives one channel channels-last strides too.
     return images.to(memory_format=torch.channels_last).to(torch.float32).div_(255)

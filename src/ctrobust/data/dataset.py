@@ -1,16 +1,17 @@
-"""What every data set is once loaded."""
+"""One split of a data set in memory, and the normalization constants of images."""
 
 import dataclasses
 import hashlib
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ctrobust.errors import InputError
 
-_PART = 1024  # examples hashed at a time, where they have to be copied in order
+_PART = 1024  # examples hashed at a time, because a part may have to be copied to be contiguous
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +24,8 @@ class Dataset:
         images: (N, C, H, W) uint8, N >= 1.
         labels: (N,) int64, each below the number of classes.
         classes: one name per class.
-        mean: one per channel, of the training images in [0, 1]; what the model's first layer subtracts.
-        std: one per channel; what it divides by.
+        mean: one per channel, of the training images in [0, 1]; the model's first layer subtracts it.
+        std: one per channel; the model's first layer divides by it.
         verified: whether the contents are, bit for bit, the published ones.
 
     Example:
@@ -65,25 +66,42 @@ class Dataset:
 
     @property
     def in_channels(self) -> int:
-        """How many channels an image has."""
         return self.images.shape[1]
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are, present in this split or not."""
         return len(self.classes)
 
     def digest(self) -> str:
-        """Sixteen hexadecimal digits of the SHA-256 of images and labels: what tells other contents of one name."""
+        """Return the first 16 hexadecimal digits of the SHA-256 of images and labels, which identify the contents."""
         sha256 = hashlib.sha256()
         for part in (*torch.split(self.images, _PART), *torch.split(self.labels, _PART)):
             sha256.update(part.contiguous().numpy().data)
         return sha256.hexdigest()[:16]
 
     def take(self, limit: int | None) -> "Dataset":
-        """The first `limit` examples, sharing memory; all of them for None or where there are no more."""
+        """Return the first `limit` examples, sharing memory; all of them if `limit` is None or larger."""
         if limit is None:
             return self
         if limit < 1:
             raise InputError(f"limit must be at least 1; got {limit}")
         return dataclasses.replace(self, images=self.images[:limit], labels=self.labels[:limit])
+
+
+def mean_std(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and standard deviation of each channel of (N, C, H, W) uint8 images, scaled to [0, 1].
+
+    Both are exact, because they are computed from how often each of the 256 values occurs. The standard deviation of a
+    constant channel is returned as 1.
+
+    Example:
+        >>> mean_std(torch.tensor([0, 0, 255, 255], dtype=torch.uint8).view(4, 1, 1, 1))
+        ((0.5,), (0.5,))
+    """
+    counts = torch.stack([channel.reshape(-1).bincount(minlength=256) for channel in images.unbind(1)]).numpy()
+    share = counts / counts.sum(1, keepdims=True)
+    values = np.arange(256) / 255
+    mean = share @ values
+    variance = (share * (values - mean[:, None]) ** 2).sum(1)
+    std = np.where((counts > 0).sum(1) == 1, 1.0, np.sqrt(variance))
+    return tuple(mean.tolist()), tuple(std.tolist())

@@ -1,127 +1,192 @@
-"""Downloading one file: there whole and with the right contents, or not at all."""
+"""Downloading a published data set: every file is complete and has the published checksum, or it is not there."""
 
-import hashlib
-import http.client
+import gzip
 import os
-import secrets
+import shutil
+import tarfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
+import zlib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
+
+from filelock import FileLock
 
 from ctrobust._version import __version__
-from ctrobust.data.sources import Remote
+from ctrobust.data.locate import download_root
+from ctrobust.data.published import Download, Published, is_verified
 from ctrobust.errors import DataError
 
 DownloadProgress = Callable[[int, int | None], None]
-"""Told how many bytes have come, and of how many."""
+"""Called with the number of bytes received so far and in all."""
 
 TIMEOUT = 30.0  # seconds without any byte
-PATIENCE, SLOWEST = 60.0, 1024  # after so many seconds, fewer bytes a second than this are given up
+PATIENCE, SLOWEST = 60.0, 1024  # after these seconds, fewer bytes a second than this are refused
 _CHUNK = 1 << 16
+_LARGEST_OTHER = 1 << 20  # bytes of an archive's member that is skipped, such as a read-me
 
 
-def download(remote: Remote, target: Path, progress: DownloadProgress | None = None) -> None:
-    """Downloads a file beside its target, checks it, and renames it; what was there before stays if anything fails.
+def fetch_published(
+    published: Published, root: Path | str | None = None, progress: DownloadProgress | None = None
+) -> Path:
+    """Download the missing files of a data set and return its folder.
 
-    The server is not trusted: at most the expected size is read, at a pace that has a lower limit.
+    Existing files are kept as they are; `check` reports whether they are the published ones. An archive that was put
+    into the root by hand is verified and unpacked instead of downloaded. Proxies are taken from the environment.
 
     Args:
-        remote: what to download.
-        target: where to; its folder exists.
-        progress: told after each part. It goes back to zero where a second address is tried.
+        published: the data set.
+        root: where its folder goes, created if necessary; `$CTROBUST_DATA`, else the user's cache, by default.
+        progress: called after each chunk.
 
     Raises:
-        DataError: no address gave the file. The message says why, and where to put the file by hand.
+        DataError: it cannot be downloaded or written. The message says which file to put where by hand.
+    """
+    folder = download_root(root) / published.folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):  # a second process waits, and then finds the files
+            if published.members:
+                _fetch_archive(published, folder, progress)
+            else:
+                _fetch_files(published, folder, progress)
+    except OSError as error:
+        raise DataError(f"{error.filename or folder} cannot be written: {error.strerror or error}") from error
+    return folder
+
+
+def _fetch_files(published: Published, folder: Path, progress: DownloadProgress | None) -> None:
+    targets = [(file, folder / file.name) for file in published.downloads]
+    missing = [(file, path) for file, path in targets if not path.exists() and not path.with_suffix("").exists()]
+    total, done = sum(file.size for file, _ in missing), 0
+    for file, path in missing:
+        shifted = None if progress is None else partial(_shift, progress, done, total)
+        download(file, path, shifted)
+        done += file.size
+
+
+def _shift(progress: DownloadProgress, done: int, total: int, received: int, _size: int | None) -> None:
+    progress(done + received, total)
+
+
+def _fetch_archive(published: Published, folder: Path, progress: DownloadProgress | None) -> None:
+    if all((folder / name).exists() for name in published.members):
+        return
+    (file,) = published.downloads
+    archive = folder.with_name(file.name)
+    if archive.exists():
+        if not is_verified(published, archive):
+            expected = f"expected {file.size:,} bytes with the SHA-256 {file.sha256}; remove it to download it"
+            raise DataError(f"{archive}: {archive.stat().st_size:,} bytes that are not the published ones, {expected}")
+        unpack(archive, folder, published)
+        return
+    download(file, archive, progress)
+    try:
+        unpack(archive, folder, published)
+    finally:
+        archive.unlink()
+
+
+def download(file: Download, target: Path, progress: DownloadProgress | None = None) -> None:
+    """Download a file through pooch, which checks the SHA-256 of a temporary file and renames it.
+
+    Args:
+        file: what to download.
+        target: where to. An existing file stays if anything fails.
+        progress: called after each chunk. It starts again at zero for a second mirror.
+
+    Raises:
+        DataError: no mirror sent the file. The message gives the reasons, and where to put the file by hand.
         OSError: the file cannot be written.
     """
+    import pooch  # together with requests a fifth of a second, which only downloads need
+    import requests
+    import urllib3
+
+    pooch.get_logger().setLevel("WARNING")
     failures = []
-    for url in remote.urls:
+    for url in file.urls:
+        receive = partial(_receive, size=file.size, progress=progress)
         try:
-            with replacing(target) as file:
-                _receive(url, remote, file, progress)
-        except _RefusedError as error:
+            pooch.retrieve(url, file.sha256, target.name, target.parent, downloader=receive)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
             failures.append(f"  {url}: {error}")
         else:
             return
     raise DataError(
-        f"{remote.name} could not be downloaded:\n" + "\n".join(failures) + f"\nPut it by hand at {target} "
-        f"({remote.size:,} bytes, SHA-256 {remote.sha256})"
+        f"{file.name} could not be downloaded:\n" + "\n".join(failures) + f"\nPut it by hand at {target} "
+        f"({file.size:,} bytes, SHA-256 {file.sha256})"
     )
 
 
-@contextmanager
-def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """A file beside the target, renamed over it at the end and removed if that is not reached."""
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+def _receive(url: str, output: str, _pooch: object, *, size: int, progress: DownloadProgress | None) -> None:
+    """Write a response to pooch's temporary file; unlike pooch's own downloader, bound its size and its duration."""
+    import requests
+
+    os.unlink(output)  # only the user may read it; the new file gets the usual permissions
+    received, began = 0, time.monotonic()
+    headers = {"User-Agent": f"ctrobust/{__version__}", "Accept-Encoding": "identity"}
+    with open(output, "xb") as file, requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+        response.raise_for_status()
+        announced = response.headers.get("Content-Length", str(size))
+        if announced != str(size):
+            raise ValueError(f"{announced[:30]} bytes are announced, expected {size}")
+        while chunk := response.raw.read1(_CHUNK):  # returns what has arrived, so that a slow server is noticed
+            received += len(chunk)
+            if received > size:
+                raise ValueError(f"more than the expected {size} bytes were sent")
+            file.write(chunk)
+            if progress is not None:
+                progress(received, size)
+            elapsed = time.monotonic() - began
+            if elapsed > PATIENCE and received < elapsed * SLOWEST:
+                raise ValueError(f"only {received} bytes were sent in {elapsed:.0f} seconds")
+        if received < size:
+            raise ValueError(f"cut off after {received} bytes, expected {size}")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def unpack(archive: Path, folder: Path, published: Published) -> None:
+    """Write the members of a .tar.gz to a folder of their folder's name, each atomically. Existing files are kept.
+
+    Nothing else is written: no links, no other paths, no sizes beyond those of `published.members`.
+
+    Raises:
+        DataError: the archive is damaged, or a member is missing, too large or not a regular file.
+        OSError: the archive cannot be opened, or a file cannot be written.
+    """
+    missing = dict(published.members)
     try:
-        with temporary.open("xb") as file:
-            yield file
+        with tarfile.open(archive, mode="r|gz") as tar:
+            for member in tar:
+                parent, _, name = member.name.rpartition("/")
+                expected = parent == folder.name and name in missing
+                if expected and not member.isreg():
+                    raise DataError(f"{archive}: {member.name} is not a regular file")
+                largest = missing.pop(name) if expected else _LARGEST_OTHER
+                if member.size > largest:
+                    found = f"{member.name} of {member.size:,} bytes"
+                    raise DataError(f"{archive}: {found}, expected at most {largest:,}")
+                if expected and not (folder / name).exists():
+                    _extract(tar, member, folder / name)
+                if not missing:
+                    return
+    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{archive} is not a .tar.gz archive or is damaged ({error})") from error
+    names = ", ".join(f"{folder.name}/{name}" for name in sorted(missing))
+    raise DataError(f"{archive}: {names} missing")
+
+
+def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    content = tar.extractfile(member)
+    temporary = target.with_name(f".{target.name}.tmp")  # one process at a time has the folder's lock
+    try:
+        with temporary.open("wb") as file:
+            shutil.copyfileobj(cast("IO[bytes]", content), file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     finally:
-        with suppress(OSError):
-            temporary.unlink()  # gone already when it was renamed
-
-
-class _RefusedError(Exception):
-    """What came, if anything came, is not what was expected."""
-
-
-def _receive(url: str, remote: Remote, file: IO[bytes], progress: DownloadProgress | None) -> None:
-    digest, received, began = hashlib.sha256(), 0, time.monotonic()
-    with closing(_stream(url, remote.size)) as chunks:
-        for chunk in chunks:
-            received += len(chunk)
-            if received > remote.size:
-                raise _RefusedError(f"more than the expected {remote.size} bytes came")
-            digest.update(chunk)
-            file.write(chunk)
-            if progress is not None:
-                progress(received, remote.size)
-            elapsed = time.monotonic() - began
-            if elapsed > PATIENCE and received < elapsed * SLOWEST:
-                raise _RefusedError(f"only {received} bytes came in {elapsed:.0f} seconds")
-    if received < remote.size:
-        raise _RefusedError(f"cut off after {received} bytes, expected {remote.size}")
-    if digest.hexdigest() != remote.sha256:
-        raise _RefusedError(f"the SHA-256 is {digest.hexdigest()}, expected {remote.sha256}")
-
-
-def _stream(url: str, size: int) -> Generator[bytes, None, None]:
-    try:
-        request = urllib.request.Request(url, headers={"User-Agent": f"ctrobust/{__version__}"})  # noqa: S310
-        with _opener().open(request, timeout=TIMEOUT) as response:
-            announced = response.headers.get("Content-Length")
-            if announced is not None and announced.strip() != str(size):
-                raise _RefusedError(f"{announced[:30]} bytes are announced, expected {size}")
-            while chunk := response.read1(_CHUNK):  # what is there, not a full chunk: a slow server is noticed
-                yield chunk
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise _RefusedError(f"the server answers {error.code} {error.reason}") from error
-    except (http.client.HTTPException, OSError, ValueError) as error:  # URLError is an OSError
-        reason = getattr(error, "reason", error)
-        if isinstance(reason, TimeoutError):
-            raise _RefusedError(f"nothing came for {TIMEOUT:g} seconds") from error
-        raise _RefusedError(str(reason) or type(error).__name__) from error
-
-
-def _opener() -> urllib.request.OpenerDirector:
-    """Opens http and https, also after a redirection, and nothing else: not file, not ftp."""
-    opener = urllib.request.OpenerDirector()
-    for handler in (
-        urllib.request.ProxyHandler(),
-        urllib.request.HTTPHandler(),
-        urllib.request.HTTPSHandler(),
-        urllib.request.HTTPRedirectHandler(),
-        urllib.request.HTTPDefaultErrorHandler(),
-        urllib.request.HTTPErrorProcessor(),
-        urllib.request.UnknownHandler(),
-    ):
-        opener.add_handler(handler)
-    return opener
+        temporary.unlink(missing_ok=True)

@@ -1,26 +1,25 @@
 """`folder:PATH`: pictures in one folder per class, in memory at one size.
 
     PATH/CLASS/...           split by the hash of each file's name below PATH, about one in five to test
-    PATH/train/CLASS/...     with PATH/test, PATH/validation or PATH/val beside it, the first of them that is there
+    PATH/train/CLASS/...     with PATH/test, PATH/validation or PATH/val beside it, of which the first is the test set
 
-Classes are the folders' names in order; pictures may lie deeper inside them. Hidden files, and files that are not named
-.png, .jpg, .jpeg or .webp, are passed over. `folder:PATH?size=64` brings every picture to 64 x 64. Without a size,
-pictures that all have one size keep it, and others become 32 x 32. Colours are kept unless all pictures are grey.
+The classes are the folders' names, sorted; pictures may be in subfolders. Hidden files, and files that are not named
+.png, .jpg, .jpeg or .webp, are ignored. `folder:PATH?size=64` resizes every picture to 64 x 64. Without a size,
+pictures that all have one size keep it, and others become 32 x 32. Images have three channels unless all pictures are
+grayscale.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ctrobust.data.dataset import Dataset
+from ctrobust.data.dataset import Dataset, mean_std
 from ctrobust.data.listing import Listing, Picture, list_pictures
-from ctrobust.data.locator import parse_locator
-from ctrobust.data.normalization import mean_std
+from ctrobust.data.locate import parse_locator
 from ctrobust.data.pictures import Failure, decode, each, inspect
 from ctrobust.errors import DataError, InputError
 
@@ -29,59 +28,53 @@ LARGEST_SIZE = 1024
 MOST_BYTES = 16 << 30
 _SHOWN = 10
 _Result = TypeVar("_Result")
-_Statistics = tuple[tuple[float, ...], tuple[float, ...]]
 
 
-@dataclass(frozen=True)
-class Form:
-    """The shape that all pictures are brought to."""
-
+class _Shape(NamedTuple):
     channels: int
     height: int
     width: int
 
 
-# Of the training pictures, by what they were computed from. Loading the training split and then the test split, as
-# training does, would otherwise decode every training picture twice. One entry is kept.
-_known: dict[tuple[Listing, Form], _Statistics] = {}
+# Mean and standard deviation of the training pictures. Without it, loading the training split and then the test split,
+# as training does, would decode every training picture twice. It has at most one entry.
+_known: dict[tuple[Listing, _Shape], tuple[tuple[float, ...], tuple[float, ...]]] = {}
 
 
 def load_folder(name: str, split: str) -> Dataset:
-    """Loads one split of `folder:PATH`, ordered by hash: its first pictures are a sample of all classes.
+    """Load one split of `folder:PATH`, ordered by hash, so that its first pictures are a sample of all classes.
 
-    Mean and standard deviation are the training pictures', which are therefore decoded even for the test split, unless
-    this process has just done so. `verified` is false: nobody published a checksum.
+    Mean and standard deviation are those of the training pictures, which are therefore decoded even for the test split,
+    unless this process has just done so. `verified` is false, because no checksum was published.
 
     Raises:
         InputError: the name holds no path, or its size is not a number from 1 to 1024.
         DataError: there are no class folders, a class is empty, pictures are damaged (the message names them), the
             split is empty, or the pictures would take more than 16 GiB.
     """
-    locator = parse_locator(name, ["size"])
-    size = _parse_size(name, locator.options.get("size"))
-    listing = list_pictures(locator.path)
+    path, options = parse_locator(name, ["size"])
+    size = _parse_size(name, options.get("size"))
+    listing = list_pictures(path)
     chosen = listing.train if split == "train" else listing.test
     if not chosen:
         total = len(listing.train) + len(listing.test)
-        raise DataError(f"{listing.root}: none of {total} pictures falls to {split} by its hash; make a folder {split}")
-    form = _choose_form(listing, size)
+        raise DataError(f"{listing.root}: none of {total} pictures is in {split} by its hash; make a folder {split}")
+    shape = _choose_shape(listing, size)
     images = None
-    if (listing, form) not in _known:
-        train = _decode_all(listing, listing.train, form)
+    if (listing, shape) not in _known:
+        train = _decode_all(listing, listing.train, shape)
         _known.clear()
-        _known[listing, form] = mean_std(train)
+        _known[listing, shape] = mean_std(train)
         images = train if split == "train" else None
-    mean, std = _known[listing, form]
+    mean, std = _known[listing, shape]
     if images is None:
-        images = _decode_all(listing, chosen, form)
+        images = _decode_all(listing, chosen, shape)
     labels = torch.tensor([picture.label for picture in chosen])
     return Dataset(name, split, images, labels, listing.classes, mean, std, verified=False)
 
 
-def damaged(name: str) -> list[str]:
-    """Every picture of `folder:PATH` that cannot be read, with the reason."""
-    locator = parse_locator(name, ["size"])
-    listing = list_pictures(locator.path)
+def damaged_pictures(listing: Listing) -> list[str]:
+    """Return the name of every picture that cannot be read, with the reason."""
     pictures = listing.train + listing.test
     results = each(partial(decode, height=8, width=8, channels=3), [picture.path for picture in pictures])
     return [
@@ -99,28 +92,28 @@ def _parse_size(name: str, text: str | None) -> int | None:
     return int(text)
 
 
-def _choose_form(listing: Listing, size: int | None) -> Form:
-    facts = list(_each(listing, inspect, listing.train + listing.test))
-    channels = 1 if all(fact.grey for fact in facts) else 3
+def _choose_shape(listing: Listing, size: int | None) -> _Shape:
+    facts = list(_read_all(listing, inspect, listing.train + listing.test))
+    channels = 1 if all(fact.grayscale for fact in facts) else 3
     sizes = {(fact.height, fact.width) for fact in facts}
     height, width = (size, size) if size else sizes.pop() if len(sizes) == 1 else (DEFAULT_SIZE, DEFAULT_SIZE)
     needed = max(len(listing.train), len(listing.test)) * channels * height * width
     if needed > MOST_BYTES:
         found = f"at {height} x {width} the pictures take {needed:,} bytes"
-        raise DataError(f"{listing.root}: {found}, expected at most {MOST_BYTES:,}; name a smaller ?size=")
-    return Form(channels, height, width)
+        raise DataError(f"{listing.root}: {found}, expected at most {MOST_BYTES:,}; give a smaller ?size=")
+    return _Shape(channels, height, width)
 
 
-def _decode_all(listing: Listing, pictures: Sequence[Picture], form: Form) -> Tensor:
-    read = partial(decode, height=form.height, width=form.width, channels=form.channels)
-    images = np.empty((len(pictures), form.channels, form.height, form.width), np.uint8)
-    for place, pixels in enumerate(_each(listing, read, pictures)):
-        images[place] = pixels
+def _decode_all(listing: Listing, pictures: Sequence[Picture], shape: _Shape) -> Tensor:
+    read = partial(decode, height=shape.height, width=shape.width, channels=shape.channels)
+    images = np.empty((len(pictures), *shape), np.uint8)
+    for index, pixels in enumerate(_read_all(listing, read, pictures)):
+        images[index] = pixels
     return torch.from_numpy(images)
 
 
-def _each(listing: Listing, function: Callable[[str], _Result], pictures: Sequence[Picture]) -> Iterator[_Result]:
-    """Applies a function to every picture; at the end raises one error that names the damaged, if there are any."""
+def _read_all(listing: Listing, function: Callable[[str], _Result], pictures: Sequence[Picture]) -> Iterator[_Result]:
+    """Apply a function to every picture, and raise one error at the end that names all damaged pictures."""
     failures = []
     for picture, result in zip(pictures, each(function, [picture.path for picture in pictures]), strict=True):
         if isinstance(result, Failure):

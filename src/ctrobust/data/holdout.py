@@ -1,7 +1,8 @@
-"""Which examples are held out for testing where a data set does not say: decided by hashes, not by a generator.
+"""The test split of data without one, decided by hashes instead of a random generator.
 
-An example's place depends on its own hash alone, so that examples added later move none of the others. The exception
-keeps every class in training: where all of a class would be held out, its examples with the largest hash are not.
+Whether an example is held out depends on its hash alone, so that examples added later do not change the split of the
+others. There is one exception, which keeps every class in training: if all examples of a class would be held out, those
+with the largest hash are not.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ _HELD_OUT = 2**64 // 5
 
 
 def held_out(digests: Sequence[bytes], labels: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Marks the examples for testing, about one in five: N digests and (N,) labels to (N,) bool.
+    """Mark about one in five examples for testing: N SHA-256 digests and (N,) labels to (N,) bool.
 
     Example:
         >>> import hashlib
@@ -23,7 +24,6 @@ def held_out(digests: Sequence[bytes], labels: NDArray[np.int64]) -> NDArray[np.
         >>> held_out([bytes(32), bytes(32)], np.array([0, 1]))  # alone in their classes
         array([False, False])
     """
-    # Eight bytes of a SHA-256 decide; unlike object arithmetic, uint64 keeps this fast for millions.
     values = np.frombuffer(b"".join(digest[:8] for digest in digests), ">u8").astype(np.uint64)
     marked = values < _HELD_OUT
     classes, position = np.unique(labels, return_inverse=True)

@@ -2,11 +2,10 @@
 
     00 00 | type code: 08 is uint8 | number of dimensions | one 32-bit size per dimension | the values, row by row
 
-A file is not trusted: what its header claims is never allocated, only what was actually read.
+A file is not trusted: memory is allocated for what was read, not for what the header declares.
 """
 
 import gzip
-import hashlib
 import math
 import struct
 import zlib
@@ -16,20 +15,19 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ctrobust.data.regular_file import open_regular_file
+from ctrobust.data.locate import open_regular_file
 from ctrobust.errors import DataError
 
 _UINT8 = 0x08
-_GZIP_MAGIC = b"\x1f\x8b"
 _MAX_DIMENSIONS = 4  # (N, C, H, W)
 _CHUNK = 1 << 20
 
 
 def read_idx(path: Path | str, at_most: tuple[int, ...] | None = None) -> NDArray[np.uint8]:
-    """Reads an IDX file of unsigned bytes, gzip-compressed exactly if its name ends in `.gz`.
+    """Read an IDX file of unsigned bytes, gzip-compressed exactly if its name ends in `.gz`.
 
-    Memory stays within about twice the array's size, and no more is decompressed than the header claims (but for the
-    decompressor's read buffer).
+    Memory stays within about twice the array's size, and no more is decompressed than the header declares (except for
+    the decompressor's read buffer).
 
     Args:
         path: the file.
@@ -42,10 +40,6 @@ def read_idx(path: Path | str, at_most: tuple[int, ...] | None = None) -> NDArra
     with open_regular_file(path, "an IDX file") as file:
         if path.suffix != ".gz":
             return _parse(file, path, at_most)
-        start = file.read(2)
-        if start and start != _GZIP_MAGIC:  # an empty file is called empty below
-            raise DataError(f"{path} is not gzip: it starts with {_hex(start)}, expected {_hex(_GZIP_MAGIC)}")
-        file.seek(0)
         try:
             with gzip.GzipFile(fileobj=file) as unzipped:
                 return _parse(cast("BinaryIO", unzipped), path, at_most)
@@ -54,32 +48,14 @@ def read_idx(path: Path | str, at_most: tuple[int, ...] | None = None) -> NDArra
             raise DataError(f"{path}: {found}") from error
 
 
-def idx_header(shape: tuple[int, ...]) -> bytes:
-    """The header of an IDX file that holds a uint8 array of this shape.
-
-    Example:
-        >>> idx_header((60_000,)).hex(" ")
-        '00 00 08 01 00 00 ea 60'
-    """
-    return struct.pack(f">BBBB{len(shape)}I", 0, 0, _UINT8, len(shape), *shape)
-
-
-def idx_sha256(array: NDArray[np.uint8]) -> str:
-    """The SHA-256 of the uncompressed IDX file that holds this array: the same however a copy was compressed."""
-    digest = hashlib.sha256(idx_header(array.shape))
-    digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
 def _parse(file: BinaryIO, path: Path, at_most: tuple[int, ...] | None) -> NDArray[np.uint8]:
     shape = _read_shape(file, path)
-    described = " x ".join(map(str, shape))
+    described, size = " x ".join(map(str, shape)), math.prod(shape)
     if at_most is not None and (
         len(shape) != len(at_most) or any(size > most for size, most in zip(shape, at_most, strict=True))
     ):
         allowed = " x ".join(map(str, at_most))
-        raise DataError(f"{path}: the header claims {described} values, expected at most {allowed}")
-    size = math.prod(shape)
+        raise DataError(f"{path}: the header declares {described} values, expected at most {allowed}")
     values = bytearray()
     while len(values) < size:
         chunk = file.read(min(_CHUNK, size - len(values)))
@@ -87,7 +63,7 @@ def _parse(file: BinaryIO, path: Path, at_most: tuple[int, ...] | None) -> NDArr
             raise DataError(f"{path} is cut short: {len(values)} bytes of values, expected {described} = {size}")
         values += chunk
     if file.read(1):  # at the end of gzip data this also checks its checksum
-        raise DataError(f"{path} is too long: bytes follow the {described} = {size} values that the header claims")
+        raise DataError(f"{path} is too long: bytes follow the {described} = {size} values that the header declares")
     return np.frombuffer(values, dtype=np.uint8).reshape(shape)
 
 
@@ -96,8 +72,9 @@ def _read_shape(file: BinaryIO, path: Path) -> tuple[int, ...]:
     if not magic:
         raise DataError(f"{path} is empty; expected an IDX file")
     if len(magic) < 4 or magic[:2] != b"\0\0":
-        hint = ", which is gzip: its name must end in .gz" if magic[:2] == _GZIP_MAGIC else ""
-        raise DataError(f"{path} is not an IDX file: it starts with {_hex(magic)}, expected 00 00 08 and a count{hint}")
+        hint = ", which is gzip: its name must end in .gz" if magic[:2] == b"\x1f\x8b" else ""
+        found = f"it starts with bytes {magic.hex(' ')}, expected 00 00 08 and a count{hint}"
+        raise DataError(f"{path} is not an IDX file: {found}")
     code, dimensions = magic[2], magic[3]
     if code != _UINT8:
         raise DataError(f"{path}: type code 0x{code:02x}, expected 0x{_UINT8:02x} (unsigned bytes)")
@@ -108,9 +85,5 @@ def _read_shape(file: BinaryIO, path: Path) -> tuple[int, ...]:
         raise DataError(f"{path} is cut short: {len(sizes)} bytes of sizes, expected {4 * dimensions}")
     shape: tuple[int, ...] = struct.unpack(f">{dimensions}I", sizes)
     if 0 in shape:
-        raise DataError(f"{path}: the header claims {' x '.join(map(str, shape))} values, expected at least one")
+        raise DataError(f"{path}: the header declares {' x '.join(map(str, shape))} values, expected at least one")
     return shape
-
-
-def _hex(start: bytes) -> str:
-    return f"bytes {start.hex(' ')}"

@@ -1,4 +1,4 @@
-"""Which pictures a folder of class folders holds, and which of them are for training. No picture is opened."""
+"""Which pictures a folder of class folders holds, and their splits. No picture is opened."""
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ from ctrobust.data.holdout import held_out
 from ctrobust.data.pictures import SUFFIXES
 from ctrobust.errors import DataError
 
-_HELD_OUT = ("test", "validation", "val")
+_TEST_NAMES = ("test", "validation", "val")
 _SHOWN = 10
 
 
@@ -23,10 +23,10 @@ class Picture:
 
     Args:
         path: the file.
-        name: below the data set's folder, with slashes, fit for printing.
+        name: below the data set's folder, with slashes, printable.
         label: its class.
         digest: SHA-256 of its name in Unicode's composed form, the same on every system.
-        stamp: its time and size, by which a change is noticed.
+        stamp: its time and size, by which a change is detected.
     """
 
     path: str
@@ -44,11 +44,11 @@ class Listing:
     classes: tuple[str, ...]
     train: tuple[Picture, ...]
     test: tuple[Picture, ...]
-    passed_over: int
+    ignored: int
 
 
 def list_pictures(root: Path) -> Listing:
-    """Lists the pictures below a folder, following links but entering no folder twice.
+    """List the pictures below a folder, following links but entering no folder twice.
 
     Raises:
         DataError: it is not a folder or cannot be read, has no class folders, a class has no pictures, or only one of
@@ -66,30 +66,25 @@ def list_pictures(root: Path) -> Listing:
         raise DataError(f"{error.filename or root} cannot be read: {error.strerror or error}") from error
 
 
-def _list_whole(root: Path, folders: dict[str, Path]) -> Listing:
-    pictures, passed_over = _collect(root, folders, tuple(folders))
-    if not folders:
+def _list_whole(root: Path, classes: dict[str, Path]) -> Listing:
+    if not classes:
         raise DataError(f"{root} holds no folders; expected one folder of pictures for each class")
-    _refuse_empty(root, tuple(folders), pictures)
+    pictures, ignored = _collect(root, classes, tuple(classes))
+    _refuse_empty(root, tuple(classes), pictures)
     test = held_out([picture.digest for picture in pictures], np.array([picture.label for picture in pictures]))
-    return Listing(
-        str(root),
-        tuple(map(_printable, folders)),
-        tuple(picture for picture, held in zip(pictures, test, strict=True) if not held),
-        tuple(picture for picture, held in zip(pictures, test, strict=True) if held),
-        passed_over,
-    )
+    train, held = (tuple(pictures[index] for index in np.flatnonzero(marked)) for marked in (~test, test))
+    return Listing(str(root), tuple(map(_printable, classes)), train, held, ignored)
 
 
 def _list_splits(root: Path, folders: dict[str, Path], classes: dict[str, Path]) -> Listing:
-    held = next((name for name in _HELD_OUT if name in folders), None)
+    held = next((folders[name] for name in _TEST_NAMES if name in folders), None)
     if held is None:
-        expected = f"expected one of {', '.join(_HELD_OUT)} beside it, or folder:{root}/train to split that by hash"
+        expected = f"expected one of {', '.join(_TEST_NAMES)} beside it, or folder:{root}/train to split that by hash"
         raise DataError(f"{root} holds a folder train with class folders; {expected}")
-    others = _folders(folders[held], [root, folders[held]])
+    others = _folders(held, [root, held])
     if unknown := [name for name in others if name not in classes]:
         shown = ", ".join(map(_printable, unknown[:_SHOWN]))
-        raise DataError(f"{folders[held]}: {len(unknown)} classes that are not in train: {shown}")
+        raise DataError(f"{held}: {len(unknown)} classes that are not in train: {shown}")
     train, ignored = _collect(root, classes, tuple(classes))
     _refuse_empty(folders["train"], tuple(classes), train)
     test, also_ignored = _collect(root, others, tuple(classes))
@@ -97,60 +92,53 @@ def _list_splits(root: Path, folders: dict[str, Path], classes: dict[str, Path])
 
 
 def _folders(path: Path, above: list[Path]) -> dict[str, Path]:
-    """The folders in a folder by name, in order, without hidden ones and without links to those above."""
+    """Return the folders in a folder by name, sorted, without hidden ones and without links to those above."""
     with os.scandir(path) as entries:
-        names = [entry.name for entry in entries if not entry.name.startswith(".") and _is_folder(entry)]
-    found = {name: path / name for name in sorted(names, key=_composed)}
+        names = [entry.name for entry in entries if not entry.name.startswith(".")]
+    found = {name: path / name for name in sorted(names, key=_composed) if os.path.isdir(path / name)}
     return {name: place for name, place in found.items() if not any(os.path.samefile(place, high) for high in above)}
 
 
 def _collect(root: Path, folders: dict[str, Path], classes: tuple[str, ...]) -> tuple[list[Picture], int]:
-    """The pictures of some classes ordered by digest, and how many other files there are."""
-    pictures, passed_over = [], 0
+    """Return the pictures of some classes ordered by digest, and the number of other files."""
+    pictures, ignored = [], 0
     labels = {name: number for number, name in enumerate(classes)}
     for name, folder in folders.items():
-        for entry in _walk(root, folder):
-            if os.path.splitext(entry.name)[1].lower() not in SUFFIXES:
-                passed_over += 1
+        for path in _walk(root, folder):
+            if os.path.splitext(path)[1].lower() not in SUFFIXES:
+                ignored += 1
                 continue
-            below = _composed(os.path.relpath(entry.path, root).replace(os.sep, "/"))
+            below = _composed(os.path.relpath(path, root).replace(os.sep, "/"))
             digest = hashlib.sha256(below.encode("utf-8", "surrogateescape")).digest()
-            pictures.append(Picture(entry.path, _printable(below), labels[name], digest, _stamp(entry)))
-    return sorted(pictures, key=lambda picture: picture.digest), passed_over
+            pictures.append(Picture(path, _printable(below), labels[name], digest, _stamp(path)))
+    return sorted(pictures, key=lambda picture: picture.digest), ignored
 
 
-def _walk(root: Path, folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Every file below a folder that is not hidden."""
-    seen = {_identity(root), _identity(folder)}
-    waiting = [os.fspath(folder)]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if not _is_folder(entry):
-                    yield entry
-                elif (identity := _identity(entry)) not in seen:
-                    seen.add(identity)
-                    waiting.append(entry.path)
+def _walk(root: Path, folder: Path) -> Iterator[str]:
+    """Yield every file below a folder that is not hidden."""
+
+    def refuse(error: OSError) -> None:
+        raise error
+
+    entered = {_identity(root)}
+    for place, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
+        if (identity := _identity(place)) in entered:
+            folders.clear()
+            continue
+        entered.add(identity)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (os.path.join(place, name) for name in files if not name.startswith("."))
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself
-        return False
-
-
-def _identity(folder: os.PathLike[str]) -> tuple[int, int]:
+def _identity(folder: Path | str) -> tuple[int, int]:
     found = os.stat(folder)
     return found.st_dev, found.st_ino
 
 
-def _stamp(entry: os.DirEntry[str]) -> tuple[int, int]:
+def _stamp(path: str) -> tuple[int, int]:
     try:
-        found = entry.stat()
-    except OSError:  # a link to nothing: reported with the damaged pictures
+        found = os.stat(path)
+    except OSError:  # a link to nothing, reported with the damaged pictures
         return 0, 0
     return found.st_mtime_ns, found.st_size
 
@@ -169,5 +157,5 @@ def _composed(name: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """The name with bytes that are no Unicode replaced, so that it can be printed and stored."""
+    """Replace bytes that are not Unicode, so that the name can be printed and stored."""
     return _composed(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,28 +1,30 @@
-"""Where data sets lie on disk. Looking creates nothing."""
+"""Where data sets are on disk. Searching creates nothing."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 
 import platformdirs
 
-from ctrobust.errors import DataError
+from ctrobust.errors import DataError, InputError
 
 ENVIRONMENT_VARIABLE = "CTROBUST_DATA"
 SYSTEM_ROOT = Path("/usr/share/datasets")  # of Debian's dataset-fashion-mnist
 
 
 def search_roots(root: Path | str | None = None) -> tuple[Path, ...]:
-    """The places that are searched, in order: `root`, `$CTROBUST_DATA`, the user's cache, the system's data sets.
+    """Return the folders that are searched, in order: `root`, `$CTROBUST_DATA`, the user's cache, the system's data.
 
     Raises:
         DataError: `root` is given and is not a folder.
     """
     roots = [Path(platformdirs.user_cache_dir("ctrobust")), SYSTEM_ROOT]
     if named := os.environ.get(ENVIRONMENT_VARIABLE):
-        roots.insert(0, expand(named))
+        roots.insert(0, _expand(named))
     if root is not None:
-        explicit = expand(root)
+        explicit = _expand(root)
         if not os.path.isdir(explicit):
             found = "is not a folder" if os.path.exists(explicit) else "does not exist or may not be entered"
             raise DataError(f"the data root {explicit} {found}")
@@ -31,8 +33,8 @@ def search_roots(root: Path | str | None = None) -> tuple[Path, ...]:
 
 
 def download_root(root: Path | str | None = None) -> Path:
-    """The place downloads go to, made or not: `root`, else `$CTROBUST_DATA`, else the user's cache."""
-    return search_roots()[0] if root is None else expand(root)
+    """Return the folder for downloads, which need not exist: `root`, else `$CTROBUST_DATA`, else the user's cache."""
+    return search_roots()[0] if root is None else _expand(root)
 
 
 def find_files(
@@ -43,17 +45,17 @@ def find_files(
     zipped: bool = True,
     dataset: str | None = None,
 ) -> tuple[Path, ...]:
-    """Finds files that belong together, each uncompressed as `name` or, where `zipped`, as `name.gz`.
+    """Find the files of a split, which must all be in the same folder.
 
     Args:
-        folder: the data set's folder below each of the searched places.
-        names: the files' names without `.gz`; all must be in the same place, the first such place is taken.
+        folder: the data set's folder below each of the searched folders.
+        names: the file names, without `.gz`.
         root: searched before all others.
-        zipped: whether `name.gz` is looked for too, and preferred.
+        zipped: whether `name.gz` is accepted too, and preferred.
         dataset: the data set's name; that of its folder by default.
 
     Raises:
-        DataError: no place has them all. The message says what to put where.
+        DataError: no folder has them all. The message lists what to put where.
     """
     dataset = dataset or folder
     suffix, remark = ("[.gz]", ", as published or without .gz uncompressed,") if zipped else ("", "")
@@ -66,19 +68,70 @@ def find_files(
     wanted = " and ".join(f"{name}.gz" if zipped else name for name in names)
     raise DataError(
         f"{dataset} was not found. Put {wanted}{remark} together into a folder {folder} under a --data-root, "
-        f"${ENVIRONMENT_VARIABLE} or one of the places searched, or download it: ctrobust data fetch {dataset}\n"
+        f"${ENVIRONMENT_VARIABLE} or one of the folders searched, or download it: ctrobust data fetch {dataset}\n"
         + "\n".join(searched)
     )
 
 
-def expand(root: Path | str) -> Path:
-    """The path with `~` replaced; unlike `Path.expanduser` it leaves an unknown user's home as it is."""
+def parse_locator(name: str, allowed: Collection[str] = ()) -> tuple[Path, dict[str, str]]:
+    """Split `KIND:PATH` or `KIND:PATH?option=value&option=value` into the path and the options.
+
+    `~` is expanded. A `?` that is not followed by a `=` belongs to the path.
+
+    Raises:
+        InputError: the path is missing, or an option is unknown, given twice or without a value.
+
+    Example:
+        >>> parse_locator("folder:/data/cats?size=64", ["size"])
+        (PosixPath('/data/cats'), {'size': '64'})
+    """
+    kind, _, rest = name.partition(":")
+    path, mark, tail = rest.rpartition("?")
+    if not mark or "=" not in tail:
+        path, tail = rest, ""
+    if not path or "\0" in path:
+        raise InputError(f"{name!r}: expected a path, as in {kind}:PATH")
+    options: dict[str, str] = {}
+    for option in filter(None, tail.split("&")):
+        key, _, value = option.partition("=")
+        if key not in allowed:
+            known = f"Allowed: {', '.join(allowed)}" if allowed else "None is allowed"
+            raise InputError(f"{name!r}: unknown option {key!r}. {known}")
+        if not value or key in options:
+            raise InputError(f"{name!r}: option {key!r} is given {'twice' if key in options else 'no value'}")
+        options[key] = value
+    return _expand(path), options
+
+
+@contextmanager
+def open_regular_file(path: Path, expected: str) -> Iterator[BufferedReader]:
+    """Open a regular file for reading; a pipe is refused, because opening one would block.
+
+    Args:
+        path: the file.
+        expected: what it should be, as in "an IDX file".
+
+    Raises:
+        DataError: it is missing, a folder, a pipe or a device, or cannot be opened or read.
+    """
+    try:
+        if not path.is_file():
+            found = "is a folder" if path.is_dir() else "is not a regular file" if path.exists() else "does not exist"
+            raise DataError(f"{path} {found}; expected {expected}")
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _expand(root: Path | str) -> Path:
+    # Path.expanduser raises for an unknown user.
     return Path(os.path.expanduser(root))
 
 
 def _pick(folder: Path, name: str, zipped: bool) -> Path:
     compressed, plain = folder / f"{name}.gz", folder / name
-    if zipped and os.path.exists(compressed):  # not Path.exists, which raises where a folder may not be entered
+    if zipped and os.path.exists(compressed):  # Path.exists raises where a folder may not be entered
         return compressed
-    plain.stat()  # raises what the search reports: no such file, or no permission
+    plain.stat()  # raises the error that the search reports: no such file, or no permission
     return plain

@@ -1,4 +1,4 @@
-"""Pictures in files: what they are, and their pixels at a given size. PNG, JPEG and WebP, told by their contents."""
+"""Pictures in files: their headers, and their pixels at a given size. PNG, JPEG and WebP, recognized by contents."""
 
 import os
 import warnings
@@ -15,22 +15,22 @@ from ctrobust.errors import DataError
 
 FORMATS = ("PNG", "JPEG", "WEBP")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
-MOST_PIXELS = 89_478_485  # Pillow's own limit, a quarter of a gigabyte of colours
+MOST_PIXELS = 89_478_485  # Pillow's own limit, a quarter of a gigabyte of color
 
 _ORIENTATION = 0x0112
-_TURNED = (5, 6, 7, 8)  # orientations that exchange height and width
-_GREY = ("1", "L", "LA", "La", "I")  # and the 16-bit modes I;16*
+_TRANSPOSED = (5, 6, 7, 8)  # orientations that exchange height and width
+_GRAYSCALE = ("1", "L", "LA", "La", "I")  # and the 16-bit modes I;16*
 _BLOCK = 256
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What a picture's header says: its size as it should be seen, and whether it is grey."""
+    """The contents of a picture's header: its size after its orientation is applied, and whether it is grayscale."""
 
     height: int
     width: int
-    grey: bool
+    grayscale: bool
 
 
 @dataclass(frozen=True)
@@ -41,22 +41,22 @@ class Failure:
 
 
 def inspect(path: str) -> Facts:
-    """Reads a picture's header."""
+    """Read a picture's header."""
     with Image.open(path, formats=FORMATS) as image:
         _check_size(image)
-        turned = image.getexif().get(_ORIENTATION) in _TURNED
-        width, height = reversed(image.size) if turned else image.size
-        return Facts(height, width, image.mode in _GREY or image.mode.startswith("I;16"))
+        transposed = image.getexif().get(_ORIENTATION) in _TRANSPOSED
+        width, height = reversed(image.size) if transposed else image.size
+        return Facts(height, width, image.mode in _GRAYSCALE or image.mode.startswith("I;16"))
 
 
 def decode(path: str, height: int, width: int, channels: int) -> NDArray[np.uint8]:
-    """Reads a picture as (C, height, width): turned as its EXIF data say, cut to shape around the middle, resized.
+    """Read a picture as (C, height, width): oriented by its EXIF data, cropped around the center, resized.
 
-    Transparent parts become white; of an animation the first picture counts; 16-bit greys keep their high byte.
+    Transparent pixels become white; an animation gives its first frame; 16-bit values keep their high byte.
     """
     with Image.open(path, formats=FORMATS) as image:
         _check_size(image)
-        # JPEG can be decoded at an eighth, a quarter or half of its size: at least twice what is needed stays.
+        # JPEG can be decoded at an eighth, a quarter or half of its size; at least twice the target size is kept.
         image.draft(None, (2 * max(height, width), 2 * max(height, width)))
         seen = _opaque(ImageOps.exif_transpose(image)).convert("L" if channels == 1 else "RGB")
     if seen.size != (width, height):
@@ -66,29 +66,23 @@ def decode(path: str, height: int, width: int, channels: int) -> NDArray[np.uint
 
 
 def each(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_Result | Failure]:
-    """Applies a function to every path, in order, on a few threads: Pillow's decoders run side by side."""
+    """Apply a function to every path, in order, on a few threads, because Pillow's decoders release the GIL."""
 
     def attempt(path: str) -> _Result | Failure:
-        if not os.path.isfile(path):  # a pipe would be waited for
+        if not os.path.isfile(path):  # opening a pipe would block
             return Failure("is missing or not a regular file")
         try:
             return function(path)
-        except DataError as error:
-            return Failure(str(error))
-        # Pillow's decoders meet damage with whatever their code happens to raise.
+        # Pillow's decoders raise errors of almost any type for damaged files.
         except Exception as error:
-            reason = (
-                getattr(error, "strerror", None)
-                or str(error).replace(f" {path!r}", "").replace(path, "it")
-                or type(error).__name__
-            )
-            return Failure(str(reason))
+            reason = getattr(error, "strerror", None) or str(error).replace(f" {path!r}", "").replace(path, "it")
+            return Failure(str(reason) or type(error).__name__)
 
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        # A block at a time: what is not yet consumed is held in memory.
+        # Results that are not yet consumed are held in memory, therefore only a block of them.
         for first in range(0, len(paths), _BLOCK):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # on odd EXIF data, and on sizes, which are checked here
+                warnings.simplefilter("ignore")  # about odd EXIF data, and about sizes, which are checked here
                 results = list(pool.map(attempt, paths[first : first + _BLOCK]))
             yield from results
 
@@ -99,7 +93,7 @@ def _check_size(image: Image.Image) -> None:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # which Pillow's conversion would clip at 255
+    if image.mode.startswith("I"):  # Pillow's conversion would clip at 255
         return Image.fromarray((np.asarray(image).astype(np.uint32) >> 8).clip(0, 255).astype(np.uint8))
     if not image.has_transparency_data:
         return image

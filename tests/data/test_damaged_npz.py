@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctrobust.data import npy as module
 from ctrobust.data.npz import load_npz
 from ctrobust.errors import DataError
 from tests.data.conftest import rewrite, traced_peak
@@ -46,38 +45,50 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is not an .npz file or is damaged"),
     "text": (b"<html>not found</html>", "is not an .npz file or is damaged"),
     "plain array": (ONE["images.npy"], "is not an .npz file or is damaged"),
-    "no values": (zipped(ONE | {"images.npy": npy(HEADER)}), r"images claims uint8 \(2, 2, 2\), 8 bytes, but 0"),
-    "cut short": (zipped(ONE | {"images.npy": npy(HEADER, bytes(7))}), "images claims .* 8 bytes, but 7 are there"),
-    "trailing": (zipped(ONE | {"images.npy": npy(HEADER, bytes(9))}), "images claims .* 8 bytes, but 9 are there"),
+    "no values": (zipped(ONE | {"images.npy": npy(HEADER)}), r"images is uint8 \(2, 2, 2\), 8 bytes, but .* holds 0"),
+    "cut short": (zipped(ONE | {"images.npy": npy(HEADER, bytes(7))}), "images is .* 8 bytes, but the file holds 7"),
+    "trailing": (zipped(ONE | {"images.npy": npy(HEADER, bytes(9))}), "images is .* 8 bytes, but the file holds 9"),
     "zip cut short": (zipped(ONE)[:-30], "is not an .npz file or is damaged"),
     "zip begun": (zipped(ONE)[:100], "is not an .npz file or is damaged"),
     "2 GB": (
         zipped(ONE | {"images.npy": npy(HEADER.replace("(2, 2, 2)", "(2, 2**30)"), bytes(99))}),
-        "images: the header .* is no dictionary",
+        "images is not a readable array",
     ),
     "2 GB in 100 bytes": (
         zipped(ONE | {"images.npy": npy(HEADER.replace("(2, 2, 2)", "(2000000000,)"), bytes(99))}),
-        r"images claims uint8 \(2000000000\), 2000000000 bytes, but 99 are there",
+        r"images is uint8 \(2000000000\), 2000000000 bytes, but the file holds 99",
     ),
-    "magic": (zipped(ONE | {"images.npy": b"NUMPY" + bytes(80)}), "images is not an array: it starts with bytes 4e 55"),
-    "magic cut": (zipped(ONE | {"images.npy": b"\x93NUM"}), "images is not an array: it starts with bytes 93 4e 55 4d"),
-    "version": (zipped(ONE | {"images.npy": npy(HEADER, version=4)}), "images: .npy version 4, expected 1, 2 or 3"),
-    "long header": (zipped(ONE | {"images.npy": npy("", length=20_000)}), "a header of 20,000 bytes, expected at most"),
-    "header cut": (zipped(ONE | {"images.npy": npy("{'descr'", length=90)}), "8 bytes of header, expected 90"),
-    "no dictionary": (zipped(ONE | {"images.npy": npy("{'descr'")}), "the header .* is no dictionary"),
-    "code": (zipped(ONE | {"images.npy": npy("__import__('os').getcwd()")}), "is no dictionary"),
-    "deep": (zipped(ONE | {"images.npy": npy("(" * 9000)}), "is no dictionary"),
-    "minus": (zipped(ONE | {"images.npy": npy("-" * 9000 + "1")}), "is no dictionary"),
-    "a list": (zipped(ONE | {"images.npy": npy("[1, 2]")}), "must have descr, fortran_order and shape"),
-    "no shape": (zipped(ONE | {"images.npy": npy("{'descr': '|u1'}")}), "must have descr, fortran_order and shape"),
-    "negative size": (zipped(ONE | {"images.npy": npy(HEADER.replace("2)", "-2)"))}), r"images: shape .*\(2, 2, -2\)"),
-    "bool size": (zipped(ONE | {"images.npy": npy(HEADER.replace("2)", "True)"))}), r"shape .*\(2, 2, True\)"),
-    "many sizes": (zipped(ONE | {"images.npy": npy(HEADER.replace("2)", "2," * 30 + "2)"))}), "images: shape"),
-    "order": (zipped(ONE | {"images.npy": npy(HEADER.replace("False", "0"))}), "fortran_order '0'"),
-    "odd type": (zipped(ONE | {"images.npy": npy(HEADER.replace("|u1", "|u3"))}), "values of type .*u3"),
-    "object": (zipped(ONE | {"images.npy": npy(HEADER.replace("|u1", "|O"), b"\x80\x04.")}), "never objects"),
+    "magic": (zipped(ONE | {"images.npy": b"NUMPY" + bytes(80)}), "images is not a readable array .*magic"),
+    "magic cut": (zipped(ONE | {"images.npy": b"\x93NUM"}), "images is not a readable array .*magic"),
+    "version": (zipped(ONE | {"images.npy": npy(HEADER, bytes(8), version=4)}), "is damaged .*version"),
+    "long header": (zipped(ONE | {"images.npy": npy("", length=20_000)}), "images is not a readable array"),
+    "header cut": (
+        zipped(ONE | {"images.npy": npy("{'descr'", length=90)}),
+        "images is not a readable array .*expected 90 bytes got 8",
+    ),
+    "no dictionary": (zipped(ONE | {"images.npy": npy("{'descr'")}), "images is not a readable array"),
+    "code": (zipped(ONE | {"images.npy": npy("__import__('os').getcwd()")}), "images is not a readable array"),
+    "deep": (zipped(ONE | {"images.npy": npy("(" * 9000)}), "images is not a readable array"),
+    "minus": (zipped(ONE | {"images.npy": npy("-" * 9000 + "1")}), "images is not a readable array"),
+    "a list": (zipped(ONE | {"images.npy": npy("[1, 2]")}), "images is not a readable array"),
+    "no shape": (zipped(ONE | {"images.npy": npy("{'descr': '|u1'}")}), "images is not a readable array"),
+    "negative size": (zipped(ONE | {"images.npy": npy(HEADER.replace("2)", "-2)"))}), r"images is uint8 \(2, 2, -2\)"),
+    "bool size": (zipped(ONE | {"images.npy": npy(HEADER.replace("2)", "True)"))}), r"images is"),
+    "many sizes": (zipped(ONE | {"images.npy": npy(HEADER.replace("2)", "2," * 30 + "2)"))}), "images is"),
+    "order": (
+        zipped(ONE | {"images.npy": npy(HEADER.replace("False", "0"))}),
+        "images is not a readable array .*fortran_order",
+    ),
+    "odd type": (
+        zipped(ONE | {"images.npy": npy(HEADER.replace("|u1", "|u3"))}),
+        "images is not a readable array .*u3",
+    ),
+    "object": (
+        zipped(ONE | {"images.npy": npy(HEADER.replace("|u1", "|O"), b"\x80\x04.")}),
+        "Python objects are never read",
+    ),
     "another file": (zipped(ONE | {"readme.txt": b"hello"}), "an entry 'readme.txt' of another kind, expected arrays"),
-    "method": (zipped(ONE, zipfile.ZIP_BZIP2), "labels is encrypted or compressed otherwise than numpy does"),
+    "method": (zipped(ONE, zipfile.ZIP_BZIP2), "labels.npy is encrypted or compressed in another way"),
 }
 
 
@@ -91,7 +102,7 @@ def test_malformed_files_are_refused(tmp_path: Path, content: bytes, message: st
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_versions_and_other_orders_of_the_header(tmp_path: Path, version: int) -> None:
+def test_header_versions_and_key_orders(tmp_path: Path, version: int) -> None:
     header = "{'shape':(2,2,2),'fortran_order':False,'descr':'|u1'}\n"
     (tmp_path / "a.npz").write_bytes(zipped(ONE | {"images.npy": npy(header, bytes(range(8)), version)}))
     assert load_npz(f"npz:{tmp_path / 'a.npz'}", "train").images.shape == (2, 1, 2, 2)
@@ -110,7 +121,7 @@ def test_an_encrypted_entry_is_refused(tmp_path: Path) -> None:
     content = bytearray(zipped(ONE))
     content[content.index(b"PK\1\2") + 8] |= 1
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(DataError, match="labels is encrypted"):
+    with pytest.raises(DataError, match=r"labels.npy is encrypted"):
         load_npz(f"npz:{tmp_path / 'a.npz'}", "train")
 
 
@@ -123,36 +134,36 @@ def test_a_damaged_byte_fails_the_checksum(tmp_path: Path) -> None:
             load_npz(f"npz:{tmp_path / 'a.npz'}", "train")
 
 
-def test_the_sum_of_the_claims_is_limited(tmp_path: Path) -> None:
+def test_the_declared_bytes_are_limited(tmp_path: Path) -> None:
     name = f"npz:{tmp_path / 'a.npz'}"
     np.savez_compressed(tmp_path / "a.npz", images=np.zeros((100, 100, 100), np.uint8), labels=np.zeros(100, int))
     assert len(load_npz(name, "train")) == 100
-    with pytest.raises(DataError, match=r"the arrays claim 1,001,\d\d\d bytes, expected at most 1,000,000"):
+    with pytest.raises(DataError, match=r"the arrays take 1,001,\d\d\d bytes, expected at most 1,000,000"):
         load_npz(name, "train", limit=1_000_000)
 
 
-def test_arrays_beyond_memory_and_disks_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_memory_and_disks_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.npz").write_bytes(zipped(ONE))
     for error, message in (
         (MemoryError(), r"a.npz: the arrays do not fit into memory"),
         (OSError(5, "Input/output error"), r"a.npz cannot be read: Input/output error"),
     ):
 
-        def fail(*_args: object, error: BaseException = error) -> None:
+        def fail(*_args: object, error: BaseException = error, **_options: object) -> None:
             raise error
 
-        monkeypatch.setattr(module.Archive, "read", fail)
+        monkeypatch.setattr(np.lib.format, "read_array", fail)
         with pytest.raises(DataError, match=message):
             load_npz(f"npz:{tmp_path / 'a.npz'}", "train")
 
 
-def test_memory_follows_what_is_there_not_what_is_claimed(tmp_path: Path) -> None:
-    claimed = 2_000_000_000
-    header = HEADER.replace("(2, 2, 2)", f"(2, {claimed // 2}, 1)")
+def test_memory_follows_the_contents_and_not_the_declared_size(tmp_path: Path) -> None:
+    declared = 2_000_000_000
+    header = HEADER.replace("(2, 2, 2)", f"(2, {declared // 2}, 1)")
     for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         content = bytearray(zipped(ONE | {"images.npy": npy(header, bytes(100))}, method))
         entry = content.rindex(b"PK\1\2")
-        total = claimed + len(header) + 10
+        total = declared + len(header) + 10
         struct.pack_into("<I", content, entry + 24, total)
         if method == zipfile.ZIP_STORED:
             struct.pack_into("<I", content, entry + 20, total)
@@ -162,7 +173,7 @@ def test_memory_follows_what_is_there_not_what_is_claimed(tmp_path: Path) -> Non
         assert traced_peak(lambda: load_npz(f"npz:{tmp_path / 'a.npz'}", "train")) < 4 << 20
 
 
-def test_a_directory_of_megabytes_is_refused(tmp_path: Path) -> None:
+def test_a_zip_directory_of_megabytes_is_refused(tmp_path: Path) -> None:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for number in range(20_000):
@@ -209,7 +220,7 @@ HEADERS = [
     st.sampled_from(["train", "test"]),
 )
 @settings(max_examples=2000, deadline=None, database=None)
-def test_garbage_is_refused_or_read_and_nothing_else(
+def test_random_bytes_are_read_or_refused(
     scratch: Path, content: bytes, damage: list[tuple[int, int]], cut: int, tail: bytes, split: str
 ) -> None:
     stored = bytearray(content if cut > 5 else content[: len(content) - cut]) + tail
