@@ -14,6 +14,7 @@ from tests.data.conftest import names_file
 PUBLISHED = [
     ("mnist", (1, 28, 28), 10, "7"),
     ("fashion-mnist", (1, 28, 28), 10, "Trouser"),
+    ("kmnist", (1, 28, 28), 10, "tsu"),
     ("cifar10", (3, 32, 32), 10, "frog"),
     ("cifar100", (3, 32, 32), 100, "aquarium_fish"),
 ]

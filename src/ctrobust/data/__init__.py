@@ -19,6 +19,7 @@ from ctrobust.data.dataset import Dataset
 from ctrobust.data.digits import load_digits
 from ctrobust.data.download import DownloadProgress, fetch_published
 from ctrobust.data.folder import load_folder
+from ctrobust.data.kmnist import KMNIST
 from ctrobust.data.mnist import FASHION_MNIST, MNIST
 from ctrobust.data.npz import load_npz
 from ctrobust.data.published import Published, load_published
@@ -46,6 +47,7 @@ __all__ = [
 PUBLISHED: dict[str, Published] = {
     "mnist": MNIST,
     "fashion-mnist": FASHION_MNIST,
+    "kmnist": KMNIST,
     "cifar10": CIFAR10,
     "cifar100": CIFAR100,
 }
@@ -84,7 +86,7 @@ def load(
         >>> load("mnst")
         Traceback (most recent call last):
         ctrobust.errors.InputError: unknown data set 'mnst', did you mean 'mnist'? Allowed: cifar10, cifar100, digits, \
-fashion-mnist, mnist, folder:PATH, npz:PATH
+fashion-mnist, kmnist, mnist, folder:PATH, npz:PATH
     """
     kind = name.partition(":")[0] if ":" in name else None
     if name not in DATASETS and kind not in KINDS:
