@@ -123,6 +123,7 @@ def test_outcomes_known_by_hand(kind: type[FGSM] | type[PGD], eps: float) -> Non
 
 def test_attacked_probabilities_are_those_of_the_attacked_image() -> None:
     out = evaluate(identity(), pixels(), FGSM(eps=0.1))
+    assert out.probabilities is not None
     np.testing.assert_allclose(out.probabilities[3], torch.tensor([0.3, 0.4, 0.8]).softmax(0), rtol=1e-6)
     assert out.prediction.tolist() == [0, 1, 1, 2, 1]
     assert out.attacked_rank.tolist() == [0, 1, 1, 0, 0]
@@ -251,6 +252,7 @@ def test_a_model_is_evaluated_in_its_own_precision(dtype: torch.dtype) -> None:
     out = evaluate(model, pixels(torch.float32), FGSM(eps=0.1))
     assert seen == {dtype}
     assert out.robust.tolist() == [True, False, False, True, True]
+    assert out.probabilities is not None
     assert out.probabilities.dtype == out.clean_probabilities.dtype == np.float32
     assert abs(out.distance.max() - 0.1) < 1e-7  # the ball's is never below float32
 

@@ -153,7 +153,10 @@ FIELDS: list[tuple[str, BaseModel, dict[str, Any]]] = [
     ("recipe", FastSpec(name="fast"), ADVERSARIAL),
     ("recipe", MadrySpec(name="madry"), {**ADVERSARIAL, "steps": 3}),
     ("recipe", FreeSpec(name="free"), {**ADVERSARIAL, "replays": 3}),
-    ("recipe", TradesSpec(name="trades"), {**ADVERSARIAL, "steps": 3, "beta": 1.0, "std_at": "clean", "second_clean_pass": True}),
+    (
+        "recipe", TradesSpec(name="trades"),
+        {**ADVERSARIAL, "steps": 3, "beta": 1.0, "std_at": "clean", "second_clean_pass": True},
+    ),
 ]  # fmt: skip
 
 

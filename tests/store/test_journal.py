@@ -1,5 +1,6 @@
 """The append-only file in which the progress of an evaluation is kept."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +65,7 @@ def test_an_append_costs_the_same_however_long_the_file_is(tmp_path: Path) -> No
     for _ in range(20):
         journal.append(entry(1))
         sizes.append(journal.path.stat().st_size)
-    assert {b - a for a, b in zip(sizes, sizes[1:], strict=False)} == {sizes[0]}
+    assert {b - a for a, b in itertools.pairwise(sizes)} == {sizes[0]}
 
 
 def test_a_folder_in_the_way_is_an_error(tmp_path: Path) -> None:

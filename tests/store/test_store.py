@@ -64,5 +64,5 @@ def test_a_spec_file_shows_the_resolved_values_and_its_canonical_part_counts(tmp
     assert run.read_spec() == MDL
 
 
-def test_directory_names_are_readable(tmp_path: Path) -> None:
+def test_directory_names_are_readable() -> None:
     assert directory_name(TrainSpec(data="npz:a b/c.npz")).startswith("npz-a-b-c.npz-mnistnet-")

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from ctrobust.attacks import Attack
 from ctrobust.attacks.attack_state import AttackState, ResumeState
-from ctrobust.attacks.fused import FusedModel
 from ctrobust.attacks.model_checks import check_logits, untouched
 from ctrobust.attacks.projections import distance
 from ctrobust.attacks.square import Square
@@ -233,8 +232,3 @@ def _distance_within_budget(attack: Attack, found: Tensor, x: Tensor) -> Tensor:
             f"values {low:.6g} to {high:.6g}"
         )
     return moved
-
-
-def fused_logit_difference(model: nn.Module) -> float | None:
-    """The largest logit difference between a fused copy and its original; None for an original model."""
-    return model.logit_difference if isinstance(model, FusedModel) else None

@@ -52,9 +52,9 @@ def _newcombe(both: int, only_second: int, only_first: int, neither: int) -> tup
     p, q = (both + only_second) / n, (both + only_first) / n
     second, first = wilson(both + only_second, n), wilson(both + only_first, n)
     product = (both + only_second) * (only_first + neither) * (both + only_first) * (only_second + neither)
-    covariance = both * neither - only_second * only_first
+    covariance = float(both * neither - only_second * only_first)
     if covariance > 0:  # the continuity correction of method 10
-        covariance = max(covariance - n / 2, 0)
+        covariance = max(covariance - n / 2, 0.0)
     phi = 0.0 if product == 0 else covariance / math.sqrt(product)
     down = (p - second.low) ** 2 - 2 * phi * (p - second.low) * (first.high - q) + (first.high - q) ** 2
     up = (q - first.low) ** 2 - 2 * phi * (q - first.low) * (second.high - p) + (second.high - p) ** 2

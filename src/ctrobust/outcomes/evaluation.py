@@ -52,7 +52,7 @@ class Evaluation:
 
     @property
     def num_classes(self) -> int:
-        return self.clean_probabilities.shape[1]
+        return int(self.clean_probabilities.shape[1])
 
     @property
     def clean_correct(self) -> NDArray[np.bool_]:
@@ -139,7 +139,8 @@ class Evaluation:
         expected = {name: (rows, *(classes if "probabilities" in name else ())) for name in arrays}
         if shapes != expected or rows == 0 or len(classes) != 1:
             raise InputError(f"outcomes are (N,) and probabilities (N, C), N >= 1; got {shapes}")
-        return cls(**{"probabilities": None, **arrays})
+        found: dict[str, Any] = {"probabilities": None, **arrays}
+        return cls(**found)
 
 
 def _percent(share: float, interval: Interval) -> str:

@@ -26,7 +26,7 @@ def spec_hash(spec: BaseModel) -> str:
 
 
 def describe(spec: BaseModel) -> str:
-    """The text of a spec.json: the canonical fields, their hash, and every value with its default for people to read."""
+    """The text of a spec.json: the canonical fields, their hash, and for people every value including defaults."""
     content = {
         "canonical": json.loads(canonical(spec)),
         "hash": spec_hash(spec),

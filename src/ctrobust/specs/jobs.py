@@ -1,20 +1,19 @@
 """Jobs: units of work that can be planned before anything has run, each named by the hash of its canonical JSON.
 
-An evaluation names the training that makes its weights, not the weights, so it can be planned before the training
-exists. The text of an attack must be canonical: `canonical_attack` makes it so without importing torch.
+An evaluation names the training that makes its weights, not the weights themselves, so it can be planned before the
+training exists. Attack texts are canonical, as `str(attack)` writes them; planning them needs no torch.
 """
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from ctrobust.specs.attack_fields import canonical_attack
 from ctrobust.specs.fields import Count, Radius, SpecModel
 from ctrobust.specs.run_spec import TrainSpec
 
-AttackText = Annotated[str, AfterValidator(canonical_attack)]
 WeightsChoice = Literal["last", "best"]
 Split = Literal["train", "test"]
+CanonicalAttack = Annotated[str, Field(pattern=r"^(none|[a-z0-9]+:eps=[^\s]+)$")]
 
 
 class TrainingJob(SpecModel):
@@ -24,14 +23,14 @@ class TrainingJob(SpecModel):
 
 
 class EvaluationJob(SpecModel):
-    """Attack the last or the best weights of a training; `attack` "none" evaluates clean images.
+    """Attack the last or the best weights of a training; `attack` "none" classifies clean images.
 
-    `data` None is the data set of the training. `keep_probabilities` stores the class probabilities of attacked images.
+    `data` None is the data set of the training. `keep_probabilities` stores the class probabilities under attack.
     """
 
     training: TrainSpec
     weights: WeightsChoice = "last"
-    attack: AttackText = "none"
+    attack: CanonicalAttack = "none"
     data: str | None = None
     split: Split = "test"
     limit: Count | None = None
@@ -40,7 +39,7 @@ class EvaluationJob(SpecModel):
 
 
 class EmbeddingJob(SpecModel):
-    """Compute the logits of test images, or their two-dimensional t-SNE embedding."""
+    """Compute the logits of images, or their two-dimensional t-SNE embedding."""
 
     training: TrainSpec
     weights: WeightsChoice = "last"
@@ -61,4 +60,9 @@ class VerdictJob(SpecModel):
     seed: int = 0
 
 
-Job = Annotated[TrainingJob | EvaluationJob | EmbeddingJob | VerdictJob, Field()]
+Job = TrainingJob | EvaluationJob | EmbeddingJob | VerdictJob
+
+
+def required_training(job: Job) -> TrainingJob:
+    """The training whose weights a job needs; a training needs itself."""
+    return TrainingJob(training=job.training)

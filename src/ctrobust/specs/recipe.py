@@ -65,7 +65,7 @@ class AdversarialSpec(SpecModel):
 class FastSpec(AdversarialSpec):
     """Fast-AT: one step of 10/255, or 1.25 eps. `loss` "sce" is CE for gamma = 0; "std" is STD alone."""
 
-    rates = {"cyclic": 0.2, "multistep": 0.2}
+    rates: ClassVar[Mapping[str, float]] = {"cyclic": 0.2, "multistep": 0.2}
     name: Literal["fast"]
     loss: Literal["sce", "std"] = "sce"
 
@@ -73,7 +73,7 @@ class FastSpec(AdversarialSpec):
 class MadrySpec(AdversarialSpec):
     """Madry-AT: steps of 2/255, or eps / 4."""
 
-    rates = {"cyclic": 0.2, "multistep": 0.2}
+    rates: ClassVar[Mapping[str, float]] = {"cyclic": 0.2, "multistep": 0.2}
     name: Literal["madry"]
     loss: Literal["sce", "std"] = "sce"
     steps: Count = 7
@@ -82,7 +82,7 @@ class MadrySpec(AdversarialSpec):
 class FreeSpec(AdversarialSpec):
     """Free-AT: one step of eps for each replay of a batch."""
 
-    rates = {"cyclic": 0.1, "multistep": 0.1}
+    rates: ClassVar[Mapping[str, float]] = {"cyclic": 0.1, "multistep": 0.1}
     name: Literal["free"]
     loss: Literal["sce", "std"] = "sce"
     replays: Count = 8
@@ -94,7 +94,7 @@ class TradesSpec(AdversarialSpec):
     `second_clean_pass` passes x twice in training mode, as the published code does.
     """
 
-    rates = {"cyclic": 0.2, "multistep": 0.1}
+    rates: ClassVar[Mapping[str, float]] = {"cyclic": 0.2, "multistep": 0.1}
     name: Literal["trades"]
     loss: Literal["skl", "std"] = "skl"
     steps: Count = 10

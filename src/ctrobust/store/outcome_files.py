@@ -1,7 +1,8 @@
 """Outcomes on disk: a compact .npz file and a .json record beside it.
 
 The clean outcomes of a network (labels, predictions and class probabilities in single precision) are one file, and each
-attack on the same examples is another that refers to it. Attacked class probabilities are kept in half precision.
+attack on the same examples is another that refers to it. Class probabilities under attack are kept in half precision,
+and only of the examples that were attacked: those that are correctly classified without an attack.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ctrobust.errors import InputError, RunError
+from ctrobust.errors import RunError
 from ctrobust.outcomes import Evaluation
 from ctrobust.specs import EvaluationSpec, spec_hash
 from ctrobust.store.arrays import read_arrays, write_arrays
@@ -67,14 +68,14 @@ class StoredEvaluation:
     def evaluation(self) -> Evaluation:
         """The outcome of every example."""
         arrays = read_arrays(self.file, self.record.arrays_sha256)
-        if self.record.clean is not None:
-            clean = StoredEvaluation.read(self.file.with_name(self.record.clean))
-            arrays |= read_arrays(clean.file, clean.record.arrays_sha256)
-        else:
-            arrays = _without_attack(arrays)
         try:
+            if self.record.clean is not None:
+                clean = StoredEvaluation.read(self.file.with_name(self.record.clean))
+                arrays = _with_unattacked({**arrays, **read_arrays(clean.file, clean.record.arrays_sha256)})
+            else:
+                arrays = _without_attack(arrays)
             found = Evaluation.from_arrays({name: array.astype(_TYPES[name]) for name, array in arrays.items()})
-        except (InputError, KeyError) as error:
+        except (ValueError, KeyError, IndexError) as error:
             raise RunError(f"{self.file} is damaged: {error}; remove it to have it made again") from None
         if len(found) != self.record.summary.count:
             raise RunError(
@@ -101,7 +102,7 @@ def write_outcomes(
         kept = {name: _smallest(arrays[name]) for name in _ATTACKED if name in arrays}
         probabilities = "half" if keep_probabilities and "probabilities" in kept else "none"
         if probabilities == "half":
-            kept["probabilities"] = kept["probabilities"].astype(np.float16)
+            kept["probabilities"] = kept["probabilities"][evaluation.clean_correct].astype(np.float16)
         else:
             kept.pop("probabilities", None)
     digest = write_arrays(file, kept)
@@ -110,7 +111,7 @@ def write_outcomes(
         spec=spec,
         arrays_sha256=digest,
         clean=None if clean is None else clean.name,
-        probabilities=probabilities,  # type: ignore[arg-type]
+        probabilities=probabilities,
         classes=None if facts.classes is None else tuple(facts.classes),
         summary=OutcomeSummary.model_validate(evaluation.summary()),
         seconds=facts.seconds,
@@ -129,6 +130,18 @@ def _smallest(array: NDArray[Any]) -> NDArray[Any]:
     if not np.issubdtype(array.dtype, np.integer):
         return array
     return array.astype(np.min_scalar_type(int(array.max())))
+
+
+def _with_unattacked(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Fill in the probabilities of examples that were not attacked, which are the clean ones."""
+    if "probabilities" not in arrays:
+        return arrays
+    attacked = arrays["clean_prediction"] == arrays["labels"]
+    if attacked.shape != arrays["clean_probabilities"].shape[:1] or attacked.sum() != len(arrays["probabilities"]):
+        raise ValueError(f"it has probabilities of {len(arrays['probabilities'])} examples, {attacked.sum()} expected")
+    filled = arrays["clean_probabilities"].copy()
+    filled[attacked] = arrays["probabilities"]
+    return {**arrays, "probabilities": filled}
 
 
 def _without_attack(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
