@@ -18,6 +18,7 @@ from ctrobust.data.cifar import CIFAR10, CIFAR100
 from ctrobust.data.dataset import Dataset
 from ctrobust.data.digits import load_digits
 from ctrobust.data.download import DownloadProgress, fetch_published
+from ctrobust.data.examples import as_examples
 from ctrobust.data.folder import load_folder
 from ctrobust.data.kmnist import KMNIST
 from ctrobust.data.mnist import FASHION_MNIST, MNIST
@@ -34,6 +35,7 @@ __all__ = [
     "DownloadProgress",
     "Finding",
     "Row",
+    "as_examples",
     "augment",
     "available",
     "check",
