@@ -14,8 +14,8 @@ Epoch = tuple[float, float, float]
 def flags(epochs: Sequence[Epoch], chance: float = 0.1) -> list[bool]:
     """Whether each epoch counts as collapsed, compared with the best before it that had not."""
     best, found = None, []
-    for pgd, own_step, clean in epochs:
-        found.append(collapsed(best, clean=clean, own_step=own_step, pgd=pgd, chance=chance))
+    for pgd, recipe_step, clean in epochs:
+        found.append(collapsed(best, clean=clean, recipe_step=recipe_step, pgd=pgd, chance=chance))
         if not found[-1]:
             best = pgd if best is None else max(best, pgd)
     return found
@@ -27,7 +27,7 @@ def test_a_slow_decline_is_a_collapse_once_half_of_the_best_is_lost() -> None:
 
 
 def test_a_network_robust_only_to_its_own_step_has_collapsed_without_an_earlier_epoch() -> None:
-    assert collapsed(None, clean=0.309, own_step=0.312, pgd=0.164, chance=0.1)
+    assert collapsed(None, clean=0.309, recipe_step=0.312, pgd=0.164, chance=0.1)
 
 
 def test_a_healthy_run_does_not_collapse() -> None:
@@ -48,7 +48,7 @@ def test_collapsed_epochs_do_not_lower_the_best() -> None:
     ("best", "pgd", "expected"), [(0.5, 0.24, True), (0.5, 0.25, False), (0.5, 0.9, False), (None, 0.01, False)]
 )
 def test_less_than_half_of_the_best_is_a_collapse(best: float | None, pgd: float, expected: bool) -> None:
-    assert collapsed(best, clean=0.95, own_step=pgd, pgd=pgd, chance=0.1) is expected
+    assert collapsed(best, clean=0.95, recipe_step=pgd, pgd=pgd, chance=0.1) is expected
 
 
 @pytest.mark.parametrize("best", [None, 0.0, 0.31])
@@ -56,12 +56,12 @@ def test_less_than_half_of_the_best_is_a_collapse(best: float | None, pgd: float
 def test_less_than_three_fifths_of_the_own_steps_accuracy_is_a_collapse(
     best: float | None, pgd: float, expected: bool
 ) -> None:
-    assert collapsed(best, clean=0.9, own_step=0.5, pgd=pgd, chance=0.1) is expected
+    assert collapsed(best, clean=0.9, recipe_step=0.5, pgd=pgd, chance=0.1) is expected
 
 
-@pytest.mark.parametrize(("own_step", "expected"), [(0.21, True), (0.2, False), (0.1, False)])
-def test_the_own_step_counts_only_above_chance(own_step: float, expected: bool) -> None:
-    assert collapsed(None, clean=0.9, own_step=own_step, pgd=0.05, chance=0.2) is expected
+@pytest.mark.parametrize(("recipe_step", "expected"), [(0.21, True), (0.2, False), (0.1, False)])
+def test_the_own_step_counts_only_above_chance(recipe_step: float, expected: bool) -> None:
+    assert collapsed(None, clean=0.9, recipe_step=recipe_step, pgd=0.05, chance=0.2) is expected
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_own_step_counts_only_above_chance(own_step: float, expected: bool) 
 def test_an_own_step_that_lowers_no_accuracy_is_a_collapse_also_at_chance(
     clean: float, pgd: float, expected: bool
 ) -> None:
-    assert collapsed(None, clean=clean, own_step=0.45, pgd=pgd, chance=0.5) is expected
+    assert collapsed(None, clean=clean, recipe_step=0.45, pgd=pgd, chance=0.5) is expected
 
 
 @pytest.mark.parametrize("eps", [4 / 255, 8 / 255])

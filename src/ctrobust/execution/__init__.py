@@ -1,6 +1,6 @@
 """Specs become work, and work is done once."""
 
-from ctrobust.execution.demo import DEMO_METHODS, DemoRun, attack_demo, train_demo
+from ctrobust.execution.demo_runs import DEMO_METHODS, DemoRun, attack_demo, train_demo
 from ctrobust.execution.stored_evaluation import EvaluationRow, evaluate_stored, evaluation_data, expand
 
 __all__ = [

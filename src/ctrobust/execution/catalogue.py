@@ -1,66 +1,95 @@
-"""What exists, by name, with one line each."""
+"""What `ctrobust list` prints: everything that exists of a kind, by name, with a description of one line."""
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
 
 from ctrobust import attacks, data, losses, models, recipes, regularizers, specs
 from ctrobust.attacks.attack_text import format_number
 
 
-def _line(thing: object) -> str:
+def _first_line(thing: object) -> str:
     """The first line of a docstring."""
     return (inspect.getdoc(thing) or "").partition("\n")[0]
 
 
+def _assignment(name: str, value: object) -> str:
+    """A field with its value as an option or TOML takes it, such as `eps=8/255`; the name alone if there is none."""
+    if value is None:
+        return name
+    if isinstance(value, bool):
+        return f"{name}={str(value).lower()}"
+    return f"{name}={format_number(value) if isinstance(value, float) else value}"
+
+
+def _spec_fields(fields: dict[str, FieldInfo]) -> str:
+    return ", ".join(_assignment(name, field.default) for name, field in fields.items() if name != "name")
+
+
 def _attacks() -> dict[str, str]:
-    """The fields that a name sets itself are told as such, the others with their defaults."""
+    """Each attack with the fields that its name sets, and the other fields with their defaults."""
     rows = {}
     for name, (kind, preset) in attacks.ATTACKS.items():
         fixed = ", ".join(f"{key}={value}" for key, value in preset.items())
-        fields = ", ".join(_field(field) for field in dataclasses.fields(kind) if field.name not in preset)  # type: ignore[arg-type]
-        rows[name] = f"{_line(kind)}{f' With {fixed}.' if fixed else ''} Fields: {fields}."
+        fields = [
+            _assignment(field.name, None if field.default is dataclasses.MISSING else field.default)
+            for field in dataclasses.fields(kind)  # type: ignore[arg-type]
+            if field.name not in preset
+        ]
+        rows[name] = f"{_first_line(kind)}{f' With {fixed}.' if fixed else ''} Fields: {', '.join(fields)}."
     return rows
-
-
-def _field(field: "dataclasses.Field[object]") -> str:
-    """Its name, and its default where it has one that can be written."""
-    if field.default is dataclasses.MISSING or field.default is None:
-        return field.name
-    return f"{field.name}={str(field.default).lower()}"
 
 
 def _losses() -> dict[str, str]:
-    """By the names that options take, with what each is for."""
-    natural = {**losses.LOSSES, "online-label-smoothing": losses.online_label_smoothing}
-    ascended = {name: natural.get(name) or getattr(losses, name) for name in attacks.ATTACK_LOSSES}
-    uses = {"natural training": natural, "adversarial training": ("sce", "skl", "std"), "attacks": ascended}
-    return {
-        name: f"{_line(loss)} For {', '.join(use for use, names in uses.items() if name in names)}."
-        for name, loss in {**natural, **ascended}.items()
-    }
-
-
-def _recipes() -> dict[str, str]:
-    """With the fields of their specs, and the defaults of those."""
+    """Each loss by the name that options take, with its uses."""
+    natural = _loss_names([specs.NaturalSpec])
+    adversarial = _loss_names([kind for name, kind in specs.RECIPE_SPECS.items() if name != "natural"])
+    uses = {"natural training": natural, "adversarial training": adversarial, "attacks": list(attacks.ATTACK_LOSSES)}
     rows = {}
-    for name, kind in recipes.RECIPES.items():
-        fields = {key: field.default for key, field in specs.RECIPE_SPECS[name].model_fields.items() if key != "name"}
-        told = ", ".join(key if value is None else f"{key}={_value(value)}" for key, value in fields.items())
-        rows[name] = f"{_line(kind)} Fields: {told}."
+    for name in dict.fromkeys([*natural, *adversarial, *attacks.ATTACK_LOSSES]):
+        function = losses.LOSSES.get(name) or getattr(losses, name.replace("-", "_"))
+        used_for = ", ".join(use for use, names in uses.items() if name in names)
+        rows[name] = f"{_first_line(function)} For {used_for}."
     return rows
 
 
-def _value(value: object) -> str:
-    return format_number(value) if isinstance(value, float) else str(value)
+def _loss_names(kinds: Iterable[type[specs.NaturalSpec] | type[specs.AdversarialSpec]]) -> list[str]:
+    """The losses that any of these recipes can descend."""
+    allowed = [kind.model_fields["loss"].annotation for kind in kinds]
+    return [str(name) for one in allowed if get_origin(one) is Literal for name in get_args(one)]
 
 
 def _methods() -> dict[str, str]:
+    """Each method of natural training with the fields that it sets."""
+    rows = {}
+    for name, tables in specs.METHODS.items():
+        fields = [f"{table}.{key}={value}" for table, fields in tables.items() for key, value in fields.items()]
+        defaults = "Keeps the defaults: dropout before the head, cross-entropy."
+        rows[name] = f"Sets {', '.join(fields)}." if fields else defaults
+    return rows
+
+
+def _models() -> dict[str, str]:
+    fields = _spec_fields(specs.ModelSpec.model_fields)
+    return {name: f"{_first_line(build)} Fields: {fields}." for name, build in models.MODELS.items()}
+
+
+def _recipes() -> dict[str, str]:
     return {
-        name: ", ".join(f"{part}.{key}={value}" for part, keys in fields.items() for key, value in keys.items())
-        or "the defaults: dropout before the head, cross-entropy"
-        for name, fields in specs.METHODS.items()
+        name: f"{_first_line(kind)} Fields: {_spec_fields(specs.RECIPE_SPECS[name].model_fields)}."
+        for name, kind in recipes.RECIPES.items()
     }
+
+
+def _regularizers() -> dict[str, str]:
+    """Each regularizer with the field of the spec that chooses it."""
+    rows = {name: f"{_first_line(kind)} Set by model.noise={name}." for name, kind in regularizers.HEAD_NOISE.items()}
+    for name, kind in (("dropblock", regularizers.DropBlock), ("disout", regularizers.Disout)):
+        rows[name] = f"{_first_line(kind)} Set by model.maps={name}."
+    return rows
 
 
 CATALOGUE: dict[str, Callable[[], dict[str, str]]] = {
@@ -68,11 +97,8 @@ CATALOGUE: dict[str, Callable[[], dict[str, str]]] = {
     "data": lambda: {row.name: row.description for row in data.available()},
     "losses": _losses,
     "methods": _methods,
-    "models": lambda: {name: _line(entry) for name, entry in models.MODELS.items()},
+    "models": _models,
     "recipes": _recipes,
-    "regularizers": lambda: {
-        kind.__name__.lower(): _line(kind)
-        for kind in (regularizers.Dropout, regularizers.DropConnect, regularizers.DropBlock, regularizers.Disout)
-    },
+    "regularizers": _regularizers,
 }
-"""Kind -> name -> line."""
+"""Kind -> name -> description."""

@@ -31,7 +31,7 @@ def validation_attack(eps: float) -> PGD:
     return PGD(eps=eps, steps=10, step_size=eps / 4)
 
 
-def collapsed(best_pgd: float | None, *, clean: float, own_step: float, pgd: float, chance: float) -> bool:
+def collapsed(best_pgd: float | None, *, clean: float, recipe_step: float, pgd: float, chance: float) -> bool:
     """Whether an epoch ended in catastrophic overfitting, by accuracies on the same training images.
 
     It did if the accuracy under PGD-5 is below half of the best so far, or below 60% of the accuracy under the recipe's
@@ -40,17 +40,17 @@ def collapsed(best_pgd: float | None, *, clean: float, own_step: float, pgd: flo
     Args:
         best_pgd: the best accuracy under PGD-5 among earlier epochs that had not collapsed; None if there is none.
         clean: accuracy without an attack.
-        own_step: accuracy under the one step that the recipe trains with.
+        recipe_step: accuracy under the one step that the recipe trains with.
         pgd: accuracy under PGD-5.
         chance: accuracy of guessing, 1 / C.
 
     Example:
-        >>> collapsed(0.4, clean=0.5, own_step=0.3, pgd=0.25, chance=0.1)
+        >>> collapsed(0.4, clean=0.5, recipe_step=0.3, pgd=0.25, chance=0.1)
         False
-        >>> collapsed(0.4, clean=0.5, own_step=0.2, pgd=0.1, chance=0.1)
+        >>> collapsed(0.4, clean=0.5, recipe_step=0.2, pgd=0.1, chance=0.1)
         True
     """
-    fell = best_pgd is not None and pgd < 0.5 * best_pgd
-    only_own_step = own_step > chance and pgd < 0.6 * own_step
-    own_step_harmless = own_step >= clean and pgd < 0.5 * own_step
-    return fell or only_own_step or own_step_harmless
+    dropped = best_pgd is not None and pgd < 0.5 * best_pgd
+    only_recipe_step = recipe_step > chance and pgd < 0.6 * recipe_step
+    recipe_step_harmless = recipe_step >= clean and pgd < 0.5 * recipe_step
+    return dropped or only_recipe_step or recipe_step_harmless

@@ -28,12 +28,12 @@ def measure(state: TrainingState) -> dict[str, Any]:
         if state.eps is not None:
             size = state.spec.recipe.step_size if isinstance(state.spec.recipe, FastSpec) else None
             attacks = (one_step_attack(state.eps, size), collapse_attack(state.eps))
-            own_step, pgd = evaluate_each(state.model.eval(), state.first_images(), attacks)
+            recipe_step, pgd = evaluate_each(state.model.eval(), state.first_images(), attacks)
             metrics["watched_clean_accuracy"] = pgd.accuracy
-            metrics["watched_one_step_accuracy"] = own_step.robust_accuracy
+            metrics["watched_one_step_accuracy"] = recipe_step.robust_accuracy
             metrics["watched_accuracy"] = pgd.robust_accuracy
             metrics["collapsed"] = collapsed(
-                state.progress.watched, clean=pgd.accuracy, own_step=own_step.robust_accuracy, pgd=pgd.robust_accuracy,
+                state.progress.watched, clean=pgd.accuracy, recipe_step=recipe_step.robust_accuracy, pgd=pgd.robust_accuracy,
                 chance=1 / state.train.num_classes,
             )  # fmt: skip
         if state.validation_set is not None:

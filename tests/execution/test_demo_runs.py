@@ -4,7 +4,7 @@ import pytest
 
 from ctrobust.errors import RunError
 from ctrobust.execution import train_demo
-from ctrobust.execution.demo import ATTACKS, DEMO_METHODS, EPS, demo_spec
+from ctrobust.execution.demo_runs import ATTACKS, DEMO_METHODS, EPS, demo_spec
 from ctrobust.execution.stored_evaluation import expand
 from ctrobust.specs import FastSpec, NaturalSpec
 from ctrobust.training import CheckpointPolicy
