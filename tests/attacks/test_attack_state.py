@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ctrobust.attacks import FGSM
 from ctrobust.attacks.attack_losses import AttackLoss, log_softplus, resolve_loss
 from ctrobust.attacks.attack_state import AttackState, ResumeState
 from ctrobust.attacks.fused import FusedModel
@@ -191,9 +192,10 @@ def test_who_stands_and_their_gradient(fallen: tuple[int, ...], passes: list[int
         state = AttackState(model, X, y)
         found = state.gradient_of_active(X, ALL, resolve_loss("margin"), target=target)
         gradient, values, _ = AttackState(Linear(), X, y).gradient(X, ALL, resolve_loss("margin"), target=target)
-        assert found[0].tolist() == active
-        assert torch.equal(found[1], gradient[found[0]])
-        assert torch.equal(found[2], values[found[0]])
+        assert found[0].tolist() == list(fallen)
+        assert found[1].tolist() == [i for i in range(4) if active[i]]
+        assert torch.equal(found[2], gradient[active])
+        assert torch.equal(found[3], values[active])
         assert state.forwards.tolist() == [1] * 4
         assert state.backwards.tolist() == [int(one) for one in active]
         assert (fused if model is prepared else plain).sizes == seen
@@ -203,9 +205,9 @@ def test_who_stands_and_their_gradient(fallen: tuple[int, ...], passes: list[int
 def test_averages_decide_who_stands() -> None:
     y = torch.tensor([0, 1, 0, 1])
     state = AttackState(Linear(), X, y)
-    active, gradient, values = state.gradient_of_active(X, ALL, resolve_loss("ce"), eot=3)
+    broken, active, gradient, values = state.gradient_of_active(X, ALL, resolve_loss("ce"), eot=3)
     alone, original, _ = AttackState(Linear(), X, y).gradient(X[:2], ALL[:2], resolve_loss("ce"))
-    assert active.tolist() == [True, True, False, False]
+    assert (broken.tolist(), active.tolist()) == ([2, 3], [0, 1])
     torch.testing.assert_close(gradient, alone)
     torch.testing.assert_close(values, log_softplus(original))
     assert state.forwards.tolist() == [3] * 4
@@ -281,7 +283,23 @@ def test_without_a_copy_or_a_judge_nothing_is_confirmed() -> None:
     assert original.sizes == fused.sizes == []
 
 
-def test_the_notebook_forgets() -> None:
+def test_successes_that_the_caller_verifies_are_counted_but_not_classified() -> None:
+    original, fused, model = pair(0.0)
+    state = AttackState(model, X, Y, clean_logits=X, verify_successes=False)
+    state.drop_misclassified()
+    state.record(ALL[:2], X[:2], fooled=True)
+    for _ in range(2):
+        state.confirm()
+        assert state.forwards.tolist() == [1, 1, 0, 0]
+    assert state.fooled.tolist() == [True, True, True, False]
+    assert original.sizes == fused.sizes == []
+    alone = AttackState(original, X, Y, verify_successes=False)
+    alone.record(ALL, X, fooled=True)
+    alone.confirm()
+    assert not alone.forwards.any()
+
+
+def test_the_default_resume_state_stores_nothing() -> None:
     resume_state = AttackState(Linear(), X, Y).resume_state
     resume_state.write(lambda: {"step": ALL})
     resume_state.report_progress(0.5)
@@ -291,7 +309,7 @@ def test_the_notebook_forgets() -> None:
 
 def test_refused() -> None:
     with pytest.raises(InputError, match="images are in"):
-        AttackState(Linear(), X + 1, Y)
+        FGSM(0.1).run(Linear(), X + 1, Y)
     with pytest.raises(InputError, match="logits"):
         AttackState(Linear(), X, Y, clean_logits=X[:2])
     state = AttackState(Linear(float("nan")), X, Y)

@@ -463,3 +463,15 @@ def test_attacks_find_the_same_with_a_copy(attack: Attack) -> None:
     for other in (by_copy, in_training):
         assert torch.equal(other.success, by_model.success)
         torch.testing.assert_close(other.x_adv, by_model.x_adv, rtol=0, atol=1e-12)
+
+
+def test_the_largest_difference_of_the_logits_is_an_attribute() -> None:
+    model = settled(plain())
+    fused = fuse(model, x := torch.rand(2, 3, 8, 8))
+    assert isinstance(fused, FusedModel)
+    with torch.no_grad():
+        size = model(x).abs().max().item()
+    assert 0.0 < fused.logit_difference < 1e-5 * max(size, 1.0)
+    linear = fuse(nn.Sequential(nn.Flatten(), nn.Linear(12, 4)).eval(), torch.rand(2, 3, 2, 2))
+    assert isinstance(linear, FusedModel)
+    assert linear.logit_difference == 0.0

@@ -137,8 +137,9 @@ def test_long_attacks_work_on_a_copy() -> None:
 
     for steps in (stages.FUSE_FROM_STEPS - 1, stages.FUSE_FROM_STEPS):
         Looking({(0, 0): []}, steps=steps).run(model, X, Y)
-    (short, short_own), (long, long_own) = given
-    assert short is short_own is long_own is model
+    run_attack(Looking({(0, 0): []}, steps=stages.FUSE_FROM_STEPS), model, X, Y, fuse=False)
+    (short, short_original), (long, long_original), (unfused, unfused_original) = given
+    assert short is short_original is long_original is unfused is unfused_original is model
     assert isinstance(long, FusedModel)
 
 

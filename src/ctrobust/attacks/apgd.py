@@ -117,9 +117,11 @@ class APGD(Attack):
                 apgd_state.step(MOMENTUM if step > 1 else 1.0, self.eps, self.norm)
             target = None if targets is None else targets[apgd_state.index]
             adv, index = apgd_state.adv, apgd_state.index
-            active, gradient, loss = state.gradient_of_active(adv, index, attack_loss, target=target, eot=self.eot)
-            if len(loss) < len(index):
-                state.record(index[~active], adv[~active], fooled=True)
+            broken, active, gradient, loss = state.gradient_of_active(
+                adv, index, attack_loss, target=target, eot=self.eot
+            )
+            if len(broken):
+                state.record(index[broken], adv[broken], fooled=True)
                 apgd_state.select(active)
                 if not len(loss):
                     return

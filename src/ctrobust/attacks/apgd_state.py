@@ -79,8 +79,7 @@ class APGDState:
         stalled = (self.increases <= max_increases) | (~self.halved & (self.best_loss <= self.checkpoint_loss))
         self.halved, self.checkpoint_loss = stalled, self.best_loss
         self.increases = torch.zeros_like(self.increases)
-        if stalled.any():
-            rows = stalled.view(self.step_size.shape)
-            self.step_size = torch.where(rows, self.step_size / 2, self.step_size)
-            self.adv = torch.where(rows, self.best, self.adv)
-            self.direction = torch.where(rows, self.best_direction, self.direction)
+        rows = stalled.view(self.step_size.shape)
+        self.step_size = torch.where(rows, self.step_size / 2, self.step_size)
+        self.adv = torch.where(rows, self.best, self.adv)
+        self.direction = torch.where(rows, self.best_direction, self.direction)

@@ -16,18 +16,18 @@ class EOTAverage:
 
     Attributes:
         objective: what each pass gives.
-        turned: whether it gives minus the loss, because that is to fall.
+        negated: whether it gives minus the loss, because that is to fall.
     """
 
-    def __init__(self, attack_loss: AttackLoss, *, turned: bool) -> None:
-        self.attack_loss, self.turned = attack_loss, turned
+    def __init__(self, attack_loss: AttackLoss, *, negated: bool) -> None:
+        self.attack_loss, self.negated = attack_loss, negated
         self.gradient: Tensor | None = None
         self.steepest = self.logits = torch.empty(0)
         self.values: list[Tensor] = []
 
     def add(self, gradient: Tensor, values: Tensor, logits: Tensor) -> None:
         """One more pass."""
-        raw = -values if self.turned else values
+        raw = -values if self.negated else values
         value, slope = (
             (raw, torch.zeros_like(raw)) if self.attack_loss.log_form is None else self.attack_loss.log_form(raw)
         )
@@ -46,4 +46,4 @@ class EOTAverage:
         assert self.gradient is not None
         values = torch.stack(self.values)
         mean = values.mean(0) if self.attack_loss.log_form is None else values.logsumexp(0) - math.log(len(values))
-        return self.gradient / len(values), -mean if self.turned else mean, self.logits / len(values)
+        return self.gradient / len(values), -mean if self.negated else mean, self.logits / len(values)

@@ -1,4 +1,4 @@
-"""A copy of the model made for attacks: frozen, channels_last, BatchNorm folded into the convolutions."""
+"""A fused copy of a model for attacks: frozen, channels_last, BatchNorm folded into the convolutions."""
 
 import copy
 import warnings
@@ -14,58 +14,63 @@ from ctrobust.attacks.model_checks import modes
 from ctrobust.attacks.single_channel import SingleChannelConvolution
 
 TOLERANCE = 1e-4
-"""How far the copy's logits may be from the model's, relative to their size."""
+"""The largest allowed difference between the logits of copy and original, relative to the largest logit."""
 
 GRADIENT_TOLERANCE = 0.05
-"""The same for the gradient, relative to its length."""
+"""The largest allowed l2 distance between the gradients of copy and original, relative to the gradient's norm."""
 
 PROBES = 4
-"""On so many images the two are compared."""
+"""The number of images on which copy and original are compared."""
 
 
-class _Made(NamedTuple):
-    """A copy made before, and what the model was then: where each of its tensors is, and how often it was written."""
+class _CachedCopy(NamedTuple):
+    """A fused copy, and the addresses and versions of the original's tensors when it was made."""
 
-    state: list[tuple[str, int, int]]
+    versions: list[tuple[str, int, int]]
     fused: nn.Module
 
 
-_known: WeakKeyDictionary[nn.Module, _Made] = WeakKeyDictionary()
-"""The last copy of each model that still exists."""
+_cache: WeakKeyDictionary[nn.Module, _CachedCopy] = WeakKeyDictionary()
+"""The last fused copy of each model that still exists."""
 
 
 class FusedModel(nn.Module):
-    """A model and the copy of it that attacks differentiate; `own` is the user's, and has the last word on success."""
+    """A model with the fused copy that attacks differentiate; each success is checked by the original.
 
-    def __init__(self, original: nn.Module, fused: nn.Module) -> None:
+    Attributes:
+        original: the user's model.
+        fused: the copy, whose logits (N, C) calling this module returns.
+        logit_difference: the largest absolute difference between the logits of copy and original that `fuse` measured.
+    """
+
+    def __init__(self, original: nn.Module, fused: nn.Module, logit_difference: float = 0.0) -> None:
         super().__init__()
-        # In a tuple, so that they are not submodules: modes and parameters of the user's model stay its own.
+        # In a tuple, so that they are not submodules: calls of eval() or parameters() do not reach the user's model.
         self._pair = (original, fused)
+        self.logit_difference = logit_difference
         self.eval()
 
     @property
     def original(self) -> nn.Module:
-        """The user's model."""
         return self._pair[0]
 
     @property
     def fused(self) -> nn.Module:
-        """The copy."""
         return self._pair[1]
 
     def forward(self, x: Tensor) -> Tensor:
-        """The copy's logits (N, C)."""
         logits: Tensor = self.fused(x)
         return logits
 
 
 def fuse(model: nn.Module, x: Tensor) -> nn.Module:
-    """The model for use by many attacks, as a `Prepared`; or as it is, where that could change what it computes.
+    """Return a `FusedModel` of the model, or the model itself where a copy could give other outcomes.
 
-    A model in training mode, one that gives other logits the second time, that cannot be copied, or whose copy does not
-    give its logits and gradients is left as it is. `x` are images to compare on.
+    The model itself is returned if it is in training mode, gives other logits the second time, cannot be copied, or if
+    the logits or gradients of its copy differ from its own. Copy and original are compared on the first of the images
+    `x`.
 
-    The copy is kept as long as the model lives, and used again if the model's tensors were not written since; it is
+    The copy is cached as long as the model exists, and used again if none of the model's tensors was written to; it is
     compared again each time.
     """
     if isinstance(model, FusedModel) or any(mode for _, mode in modes(model)):
@@ -75,66 +80,72 @@ def fuse(model: nn.Module, x: Tensor) -> nn.Module:
         probes = _probes(x)
         try:
             expected, again = _outputs(model, probes), model(probes)
-        except Exception:  # the attack will say so, unless it is that these images are too few
+        except Exception:  # the attack raises the error, unless the reason is that the probes are too few
             return model
         if not torch.equal(expected[0], again):
             return model
-        for candidate in (_made_before, _folded, _frozen):
+        for make_copy in (_cached_copy, _folded_copy, _frozen_copy):
             try:
-                fused = candidate(model)
-                if _same(_outputs(fused, probes), expected):
-                    _known[model] = _Made(_state(model), fused)
-                    return FusedModel(model, fused)
+                fused = make_copy(model)
+                difference = _logit_difference(_outputs(fused, probes), expected)
+                if difference is not None:
+                    _cache[model] = _CachedCopy(_versions(model), fused)
+                    return FusedModel(model, fused, difference)
             except Exception:  # noqa: S112 - whatever a user's module raises when copied or traced
                 continue
     return model
 
 
-def _made_before(model: nn.Module) -> nn.Module:
-    """The copy that is kept; raises where there is none, or the model has changed since."""
-    made = _known[model]
-    if made.state != _state(model):
+def _cached_copy(model: nn.Module) -> nn.Module:
+    """Return the cached copy; raise KeyError if there is none, or if the model has changed."""
+    cached = _cache[model]
+    if cached.versions != _versions(model):
         raise KeyError("the model has changed")
-    return made.fused
+    return cached.fused
 
 
-def _state(model: nn.Module) -> list[tuple[str, int, int]]:
+def _versions(model: nn.Module) -> list[tuple[str, int, int]]:
     tensors = (*model.named_parameters(), *model.named_buffers())
-    hooks = sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in model.modules())
+    hooks = sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
     return [("hooks", hooks, 0), *((name, tensor.data_ptr(), tensor._version) for name, tensor in tensors)]
 
 
 def _probes(x: Tensor) -> Tensor:
-    """A few of the images, each halfway to noise: pixels of equal value would tie in poolings."""
+    """Return the mean of a few images and noise: pixels of equal value would tie in poolings."""
     x = x[:PROBES].detach()
     noise = draws.uniform(torch.arange(len(x), device=x.device), draws.stream("prepare"), tuple(x.shape[1:]))
     return (x + noise.to(x)) / 2
 
 
 def _outputs(model: nn.Module, probes: Tensor) -> tuple[Tensor, Tensor | None]:
-    """The logits (N, C), and the gradient (N, ...) of a fixed mixture of them; None where there is none."""
+    """Return the logits (N, C), and the gradient (N, ...) of a fixed linear combination of them or None."""
     at = probes.clone().requires_grad_()
     logits: Tensor = model(at)
     if not logits.requires_grad:
         return logits, None
-    mixture = (logits * torch.linspace(-1.0, 1.0, logits.shape[-1]).to(logits)).sum()
-    return logits.detach(), torch.autograd.grad(mixture, at, allow_unused=True)[0]
+    combination = (logits * torch.linspace(-1.0, 1.0, logits.shape[-1]).to(logits)).sum()
+    return logits.detach(), torch.autograd.grad(combination, at, allow_unused=True)[0]
 
 
-def _same(found: tuple[Tensor, Tensor | None], expected: tuple[Tensor, Tensor | None]) -> bool:
-    """Whether a copy gives the model's logits, and its gradient but for roundings at the kinks of activations."""
-    (logits, gradient), (original, own_gradient) = found, expected
-    if logits.shape != original.shape or logits.dtype != original.dtype:
-        return False
-    if not bool(((logits - original).abs() <= TOLERANCE * original.abs().max().clamp(min=1.0)).all()):
-        return False
-    if gradient is None or own_gradient is None:
-        return gradient is own_gradient
-    return bool((gradient - own_gradient).norm() <= GRADIENT_TOLERANCE * own_gradient.norm())
+def _logit_difference(found: tuple[Tensor, Tensor | None], expected: tuple[Tensor, Tensor | None]) -> float | None:
+    """Return the largest difference of the logits; None if they or the gradients differ by more than is allowed.
+
+    Gradients of an exact copy differ by roundings at the kinks of activations, and so are compared by their norm.
+    """
+    (logits, gradient), (expected_logits, expected_gradient) = found, expected
+    if logits.shape != expected_logits.shape or logits.dtype != expected_logits.dtype:
+        return None
+    difference = (logits - expected_logits).abs().max()
+    if not bool(difference <= TOLERANCE * expected_logits.abs().max().clamp(min=1.0)):
+        return None
+    if gradient is None or expected_gradient is None:
+        return float(difference) if gradient is expected_gradient else None
+    close = (gradient - expected_gradient).norm() <= GRADIENT_TOLERANCE * expected_gradient.norm()
+    return float(difference) if bool(close) else None
 
 
-def _frozen(model: nn.Module) -> nn.Module:
-    """A copy whose parameters take no gradient, in the layout that convolutions are quickest in."""
+def _frozen_copy(model: nn.Module) -> nn.Module:
+    """Return a copy whose parameters need no gradient, in the memory format in which convolutions are fastest."""
     return _freeze(copy.deepcopy(model))
 
 
@@ -149,10 +160,10 @@ def _freeze(fused: nn.Module) -> nn.Module:
     return fused
 
 
-def _folded(model: nn.Module) -> nn.Module:
-    """The same with every BatchNorm that follows a convolution folded into it; raises where there is none."""
-    if any(part._forward_hooks or part._forward_pre_hooks for part in model.modules()):
-        raise ValueError("hooks would see the tracer's stand-ins for tensors")
+def _folded_copy(model: nn.Module) -> nn.Module:
+    """Return a frozen copy with every BatchNorm that follows a convolution folded into it; raise if there is none."""
+    if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
+        raise ValueError("hooks would be called with the tracer's proxies in place of tensors")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fused, count = _fold(copy.deepcopy(model))
@@ -162,8 +173,8 @@ def _folded(model: nn.Module) -> nn.Module:
 
 
 def _fold(module: nn.Module) -> tuple[nn.Module, int]:
-    """A module with its BatchNorms folded, and how many; where it cannot be traced, its children are tried."""
-    if not any(isinstance(part, nn.BatchNorm2d) for part in module.modules()):
+    """Return the module with its BatchNorms folded, and their number; if it cannot be traced, fold its children."""
+    if not any(isinstance(child, nn.BatchNorm2d) for child in module.modules()):
         return module, 0
     try:
         traced = fx.symbolic_trace(module)
@@ -180,7 +191,7 @@ def _fold(module: nn.Module) -> tuple[nn.Module, int]:
 
 
 def _fold_traced(traced: fx.GraphModule) -> int:
-    """Fold in place each BatchNorm of fixed statistics whose input is a convolution's output, used nowhere else."""
+    """Fold in place each BatchNorm with running statistics that is the only user of a convolution's output."""
     modules: dict[str, Any] = dict(traced.named_modules())
     for node in list(traced.graph.nodes):
         if node.op == "call_module" and isinstance(modules[node.target], nn.Identity):
@@ -207,11 +218,11 @@ def _fold_traced(traced: fx.GraphModule) -> int:
 
 
 def _flatten(traced: fx.GraphModule) -> None:
-    """Make every module it calls its own child: a chain of lookups before each call costs a few percent of a pass."""
+    """Make every called module a direct child: chains of attribute lookups cost a few percent of a forward pass."""
     calls = [node for node in traced.graph.nodes if node.op == "call_module"]
     called = {node.target: traced.get_submodule(node.target) for node in calls}
-    names = {target: f"part{number}" for number, target in enumerate(called)}
-    for target, module in called.items():  # all were looked up before: a child may have such a name
+    names = {target: f"module{number}" for number, target in enumerate(called)}
+    for target, module in called.items():  # after all lookups, because a child may already have such a name
         traced.add_module(names[target], module)
     for node in calls:
         node.target = names[node.target]

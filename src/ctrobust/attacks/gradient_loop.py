@@ -41,9 +41,9 @@ def run_gradient_loop(
         if success == "last":
             gradient, _, _ = state.gradient(adv, index, attack_loss, eot=eot)
         else:
-            active, gradient, _ = state.gradient_of_active(adv, index, attack_loss, eot=eot)
-            if len(gradient) < len(index):
-                state.record(index[~active], adv[~active], fooled=True)
+            broken, active, gradient, _ = state.gradient_of_active(adv, index, attack_loss, eot=eot)
+            if len(broken):
+                state.record(index[broken], adv[broken], fooled=True)
                 index, x, adv = index[active], x[active], adv[active]
         adv = step(index, x, adv, gradient)
 

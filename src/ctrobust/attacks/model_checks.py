@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
+from ctrobust.attacks.finite_checks import check_finite_logits, magnitude
 from ctrobust.errors import InputError
 
 PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax"
@@ -27,7 +28,7 @@ def check_batch(x: Tensor, y: Tensor, keys: Tensor | None, *, check_range: bool 
     if y.shape != x.shape[:1] or y.is_floating_point() or y.dtype == torch.bool:
         raise InputError(f"labels are integers of shape ({len(x)},), got {y.dtype} of shape {tuple(y.shape)}")
     if check_range:  # reading the values makes the host wait for the device
-        low, high = (value.item() for value in x.aminmax())
+        low, high = torch.stack(x.aminmax()).tolist()
         if not (low >= 0.0 and high <= 1.0):
             raise InputError(f"images are in [0, 1], got values from {low:.9g} to {high:.9g}; {_advice(low, high)}")
     if keys is None:
@@ -64,16 +65,28 @@ def warn_of_probabilities(logits: Tensor, consequence: str) -> None:
 
 
 def check_logits(logits: Tensor, y: Tensor) -> Tensor:
-    """Refuse what are no finite logits (N, C) for these labels."""
+    """Raise unless these are finite logits (N, C) and labels (N,) in 0..C-1, with one read from the device."""
+    check_logits_shape(logits, len(y))
+    inside = ((y >= 0) & (y < logits.shape[1])).all()
+    if not (inside & (magnitude(logits) < torch.inf)):
+        check_finite_logits(logits)
+        check_labels(y, logits.shape[1])
+    return logits
+
+
+def check_logits_shape(logits: Tensor, count: int) -> Tensor:
+    """Raise unless this is a floating tensor (N, C) with N = count and C >= 2."""
     if not isinstance(logits, Tensor) or not logits.is_floating_point():
         raise InputError(f"the model gives a floating tensor of logits, got {getattr(logits, 'dtype', type(logits))}")
-    if logits.dim() != 2 or len(logits) != len(y) or logits.shape[1] < 2:
-        raise InputError(f"the model gives logits (N, C) = ({len(y)}, C), C >= 2, got {tuple(logits.shape)}")
-    if not torch.isfinite(logits).all():
-        raise InputError("the model's logits are not all finite: NaN or infinity found")
-    if not (y.min() >= 0 and y.max() < logits.shape[1]):
-        raise InputError(f"labels are in 0..{logits.shape[1] - 1}, got {int(y.min())} to {int(y.max())}")
+    if logits.dim() != 2 or len(logits) != count or logits.shape[1] < 2:
+        raise InputError(f"the model gives logits (N, C) = ({count}, C), C >= 2, got {tuple(logits.shape)}")
     return logits
+
+
+def check_labels(y: Tensor, classes: int) -> None:
+    low, high = torch.stack(y.aminmax()).tolist()
+    if not (low >= 0 and high < classes):
+        raise InputError(f"labels are in 0..{classes - 1}, got {low} to {high}")
 
 
 def clean_pass(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
@@ -97,7 +110,7 @@ def warn_of_training(model: nn.Module) -> None:
     acting = {
         type(part).__name__
         for part, mode in modes(model)
-        if mode and (isinstance(part, kinds) or hasattr(part, "draw"))
+        if mode and (isinstance(part, kinds) or hasattr(part, "step_key"))
     }
     if acting:
         warnings.warn(

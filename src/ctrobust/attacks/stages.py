@@ -1,12 +1,12 @@
-"""What an attack is: a sequence of parts, each tried on those who still stand after the ones before."""
+"""Stages: an attack runs them in turn, each on the examples that are still active."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from ctrobust.attacks import fused
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.fused import fuse
 from ctrobust.attacks.model_checks import check_batch, check_model, untouched, warn_of_training
 from ctrobust.attacks.result import AttackResult
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ctrobust.attacks.base import Attack
 
 FUSE_FROM_STEPS = 10
-"""Attacks of so many steps work on a prepared copy of the model, which takes about a step's time to make."""
+"""Attacks of at least this many steps use a fused copy of the model, which takes about one step's time to make."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Stage:
     """One restart of an attack, towards one target class or none.
 
     Attributes:
-        attack: whose.
-        restart: from 0.
-        target: rank of the wrong class in the clean output, from 1; 0 is none.
-        optional: left out, rather than refused, where it is undefined.
+        attack: the attack that runs the stage.
+        restart: number of the restart, from 0.
+        target: rank of the target class among the wrong classes by the clean logits, from 1; 0 is no target.
+        optional: whether the stage is left out, rather than an error raised, where its loss is undefined.
     """
 
     attack: "Attack"
@@ -38,11 +38,11 @@ class Stage:
         return f"{self.attack}{f' target {self.target}' if self.target else ''}{restart}"
 
     def run(self, state: AttackState) -> None:
-        """Attack those who stand, and let the user's own model confirm who fell."""
+        """Attack the active examples; the original model confirms each success on a fused copy."""
         if self.optional and state.classes < self.attack.least_classes():
-            return  # `left_out` says so
+            return  # `left_out` reports it
         if self.target and self.target >= state.classes:
-            return  # there are not so many wrong classes
+            return  # the model has fewer wrong classes
         self.attack.run_stage(state, self)
         state.confirm()
 
@@ -56,17 +56,19 @@ def run_attack(
     clean_logits: Tensor | None = None,
     *,
     verify_last: bool = True,
+    fuse: bool = True,
 ) -> AttackResult:
-    """Every part in turn, on those who stand; the model's modes and the global generators are left as found.
+    """Run every stage of an attack; the model's modes and the global generators are restored.
 
-    Without `judge` the last image is not run through the model, and `success` of who was not seen fooled is False.
+    If `verify_last` is false, the final iterate is not classified; examples not fooled before it count as robust. If
+    `fuse` is false, no fused copy of the model is used.
     """
     check_model(model)
-    check_batch(x, y, keys)
+    keys = check_batch(x, y, keys)
     warn_of_training(model)
     with untouched(model, x):
-        if attack.steps >= FUSE_FROM_STEPS:
-            model = fuse(model, x)
+        if fuse and attack.steps >= FUSE_FROM_STEPS:
+            model = fused.fuse(model, x)
         state = AttackState(model, x, y, keys, clean_logits, targeted=attack.targeted, verify_last=verify_last)
         stages = attack.stages()
         for stage in stages:
@@ -77,6 +79,6 @@ def run_attack(
 
 
 def left_out(attack: "Attack", classes: int) -> tuple[str, ...]:
-    """What an ensemble does not try on a model of so few classes, and why."""
+    """List the attacks of an ensemble that are undefined for this number of classes, with the number they need."""
     missing = {str(stage.attack): stage.attack.least_classes() for stage in attack.stages() if stage.optional}
     return tuple(f"{name} needs {least} classes" for name, least in missing.items() if classes < least)
