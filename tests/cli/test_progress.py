@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from rich.progress import Progress
 
 from ctrobust.cli import progress
 
@@ -30,7 +31,7 @@ def training_line(monkeypatch: pytest.MonkeyPatch, width: int, metrics: dict[str
     return rendered(line.progress, width)
 
 
-def rendered(line: progress.Progress, width: int) -> str:
+def rendered(line: Progress, width: int) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
     with console.capture() as captured:
         console.print(line.get_renderable())

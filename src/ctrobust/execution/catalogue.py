@@ -2,9 +2,10 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Literal, get_args, get_origin
+from collections.abc import Callable
+from typing import get_args
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ctrobust import attacks, data, losses, models, recipes, regularizers, specs
@@ -45,8 +46,8 @@ def _attacks() -> dict[str, str]:
 
 def _losses() -> dict[str, str]:
     """Each loss by the name that options take, with its uses."""
-    natural = _loss_names([specs.NaturalSpec])
-    adversarial = _loss_names([kind for name, kind in specs.RECIPE_SPECS.items() if name != "natural"])
+    natural = _loss_names(specs.NaturalSpec)
+    adversarial = _loss_names(*(kind for name, kind in specs.RECIPE_SPECS.items() if name != "natural"))
     uses = {"natural training": natural, "adversarial training": adversarial, "attacks": list(attacks.ATTACK_LOSSES)}
     rows = {}
     for name in dict.fromkeys([*natural, *adversarial, *attacks.ATTACK_LOSSES]):
@@ -56,10 +57,9 @@ def _losses() -> dict[str, str]:
     return rows
 
 
-def _loss_names(kinds: Iterable[type[specs.NaturalSpec] | type[specs.AdversarialSpec]]) -> list[str]:
+def _loss_names(*kinds: type[BaseModel]) -> list[str]:
     """The losses that any of these recipes can descend."""
-    allowed = [kind.model_fields["loss"].annotation for kind in kinds]
-    return [str(name) for one in allowed if get_origin(one) is Literal for name in get_args(one)]
+    return [str(name) for kind in kinds for name in get_args(kind.model_fields["loss"].annotation)]
 
 
 def _methods() -> dict[str, str]:
