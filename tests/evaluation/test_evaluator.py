@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import ctrobust as ct
 from ctrobust.attacks import FGSM, PGD, Attack, AutoAttack
@@ -293,7 +294,6 @@ class TestRefused:
             (lambda x, y: (x * 255, y), r"images are in \[0, 1\], got values from .* to 25\d"),
             (lambda x, y: (x - 0.5, y), r"images are in \[0, 1\], got values from -0\.\d+ to 0\.\d+"),
             (lambda x, y: (x.where(x != x[3, 0, 0, 0], torch.nan), y), r"images are in \[0, 1\], got values from nan"),
-            (lambda x, y: ((x * 255).to(torch.uint8), y), r"got torch.uint8; divide uint8 images by 255"),
             (lambda x, y: (x[:0], y[:0]), r"N >= 1, got \(0, 3, 2, 2\)"),
             (lambda x, y: (x, y.where(y != 3, 4)), r"labels are in 0\.\.3, got 0 to 4"),
             (lambda x, y: (x, y - 1), r"labels are in 0\.\.3, got -1 to 2"),
@@ -417,14 +417,28 @@ def test_what_is_no_attack_is_refused(attack: Any) -> None:
         evaluate(network(), examples(), attack)
 
 
-def test_what_is_no_model_or_no_data_is_refused() -> None:
-    x, y = examples()
+def test_a_model_must_be_a_module() -> None:
     wrong: Any = lambda x: x.flatten(1)  # noqa: E731
     with pytest.raises(InputError, match=r"a model is a torch.nn.Module, got function"):
-        evaluate(wrong, (x, y))
-    arrays: Any = (x.numpy(), y.numpy())
-    with pytest.raises(InputError, match=r"a pair of tensors .images, labels., got tuple of ndarray, ndarray"):
-        evaluate(network(), arrays)
+        evaluate(wrong, examples())
+
+
+def test_every_common_form_of_data_gives_the_same_outcomes() -> None:
+    x, y = examples()
+    levels = (x * 255).to(torch.uint8)
+    expected = evaluate(network(), (levels.float() / 255, y), FGSM(eps=0.1))
+    forms: list[Any] = [
+        (levels, y),
+        (levels.numpy(), y.numpy()),
+        (levels.permute(0, 2, 3, 1).numpy(), y.tolist()),
+        TensorDataset(levels, y),
+        DataLoader(TensorDataset(levels, y), batch_size=7),
+        Dataset("mine", "test", levels, y, tuple("abcd"), (0.0,) * 3, (1.0,) * 3, verified=False),
+    ]
+    for form in forms:
+        found = evaluate(network(), form, FGSM(eps=0.1))
+        np.testing.assert_array_equal(found.prediction, expected.prediction)
+        np.testing.assert_allclose(found.clean_probabilities, expected.clean_probabilities, atol=1e-6)
 
 
 def test_an_attack_that_is_undefined_on_so_few_classes_is_refused_by_its_name_before_any_work() -> None:

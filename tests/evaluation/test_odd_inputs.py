@@ -60,8 +60,8 @@ def test_outputs_that_are_no_logits(function: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("data", ["digits", (np.zeros((3, 4)), np.zeros(3)), torch.rand(3, 4)])
-def test_data_that_is_none(data: Any) -> None:
-    with pytest.raises(InputError, match="data is a Dataset or a pair of tensors"):
+def test_data_of_another_form_are_rejected(data: Any) -> None:
+    with pytest.raises(InputError, match=r"cannot read examples from a|images are torch.float\d+ \(3, 4\); expected"):
         evaluate(nn.Linear(4, 4).eval(), data)
 
 

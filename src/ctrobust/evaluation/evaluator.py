@@ -21,13 +21,13 @@ from ctrobust.attacks.model_checks import (
     untouched,
 )
 from ctrobust.attacks.stages import FUSE_FROM_STEPS, left_out
-from ctrobust.data import Dataset, to_float
+from ctrobust.data import as_examples, to_float
 from ctrobust.errors import InputError
 from ctrobust.evaluation.evaluation_state import EvaluationState, NoStateStore, ProgressCallback, StateStore, cost
 from ctrobust.outcomes import Evaluation
 
-Examples = Dataset | tuple[Tensor, Tensor]
-"""A data set, or float images (N, ...) in [0, 1] with integer labels (N,)."""
+Examples = Any
+"""What `ctrobust.data.as_examples` reads, or a pair of float images (N, ...) in [0, 1] and labels (N,)."""
 
 
 def evaluate(
@@ -49,7 +49,8 @@ def evaluate(
 
     Args:
         model: takes images in [0, 1] and returns logits.
-        data: a data set, or images (N, ...) in [0, 1] and labels (N,).
+        data: a data set of `ctrobust.data`, a DataLoader, a torch Dataset of (image, label), or a pair (images, labels)
+            of tensors or NumPy arrays. Images are uint8, or floats in [0, 1].
         attack: an attack of `ctrobust.attacks`, or its text. A warning names the stages that an ensemble skips because
             the model has too few classes.
         limit: the number of examples, from the first.
@@ -257,17 +258,15 @@ def _assemble(labels: Tensor, clean: Tensor, state: EvaluationState) -> Evaluati
 
 
 def _examples(data: Examples, limit: int | None) -> tuple[Tensor, Tensor]:
-    """The first `limit` images and labels."""
+    """The first `limit` images and labels; float tensors keep their shape and precision."""
     if limit is not None and limit < 1:
         raise InputError(f"limit is at least 1, got {limit}")
-    if isinstance(data, Dataset):
-        return data.images[:limit], data.labels[:limit]
-    if not (isinstance(data, tuple) and len(data) == 2 and all(isinstance(one, Tensor) for one in data)):
-        inside = f" of {', '.join(type(one).__name__ for one in data)}" if isinstance(data, tuple) else ""
-        raise InputError(f"data is a Dataset or a pair of tensors (images, labels), got {type(data).__name__}{inside}")
-    images, labels = data
-    check_batch(images[:limit], labels[:limit], None)
-    return images[:limit].detach(), labels[:limit].to(torch.int64)
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(one, Tensor) for one in data):
+        images, labels = data
+        if images.dtype != torch.uint8:
+            check_batch(images[:limit], labels[:limit], None)
+            return images[:limit].detach(), labels[:limit].to(torch.int64)
+    return as_examples(data, limit)
 
 
 @contextlib.contextmanager
