@@ -93,8 +93,8 @@ PARTED: dict[str, Any] = {
     "labels_test": np.array([0, 1]),
 }
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "no arrays": ({}, "a.npz holds no arrays; expected images and labels, or images_train"),
-    "no images": ({"labels": GOOD["labels"]}, "holds the arrays labels; expected images and labels, or images_train"),
+    "no arrays": ({}, "a.npz holds no arrays; expected images, labels, or images_train"),
+    "no images": ({"labels": GOOD["labels"]}, "holds the arrays labels; expected images, labels, or images_train"),
     "no names": (
         {"arr_0": np.zeros((6, 5, 4)), "arr_1": GOOD["labels"]},
         "holds the arrays arr_0, arr_1; expected images",
@@ -103,7 +103,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"x": np.zeros((6, 5)), "labels": GOOD["labels"]},
         "holds the arrays labels, x; expected images",
     ),
-    "other names": ({"x": GOOD["images"], "y": GOOD["labels"]}, "arrays x, y; expected images and labels"),
+    "other names": ({"x": GOOD["images"], "y": GOOD["labels"]}, "arrays x, y; expected images, labels"),
     "one more": (GOOD | {"extra": np.zeros(1, np.int8)}, "arrays extra, images, labels; expected"),
     "no test": ({"images_train": GOOD["images"], "labels_train": GOOD["labels"]}, "arrays images_train, labels_train"),
     "both": (GOOD | PARTED, "arrays images, images_test, images_train"),

@@ -27,24 +27,9 @@ from ctrobust.data.published import Published, load_published
 from ctrobust.errors import InputError
 
 __all__ = [
-    "DATASETS",
-    "KINDS",
-    "PUBLISHED",
-    "SPLITS",
-    "Dataset",
-    "DownloadProgress",
-    "Finding",
-    "Row",
-    "as_examples",
-    "augment",
-    "available",
-    "check",
-    "epoch_batches",
-    "fetch",
-    "gather",
-    "load",
-    "to_float",
-]
+    "DATASETS", "KINDS", "PUBLISHED", "SPLITS", "Dataset", "DownloadProgress", "Finding", "Row", "as_examples",
+    "augment", "available", "check", "epoch_batches", "fetch", "gather", "load", "to_float",
+]  # fmt: skip
 
 PUBLISHED: dict[str, Published] = {
     "mnist": MNIST,

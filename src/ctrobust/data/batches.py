@@ -8,12 +8,9 @@ from ctrobust.errors import InputError
 
 
 def epoch_batches(order: Tensor, batch_size: int, start: int = 0) -> tuple[Tensor, ...]:
-    """Cut an epoch's order into batches of indices; the last batch may be smaller.
+    """Cut an epoch's order, (N,) int64, into batches of indices, of which the last may be smaller.
 
-    Args:
-        order: (N,) int64, the examples' indices in the order of the epoch.
-        batch_size: at least 1.
-        start: the number of batches to skip, for an epoch that is resumed.
+    The first `start` batches are skipped, for an epoch that is resumed.
 
     Example:
         >>> epoch_batches(torch.tensor([3, 1, 4, 0, 2]), batch_size=2, start=1)

@@ -47,12 +47,7 @@ class Finding:
 
 
 def list_available(registry: Mapping[str, Published], root: Path | str | None = None) -> tuple[Row, ...]:
-    """List the data sets that can be named. Their files are hashed, which takes a second, but not loaded.
-
-    Raises:
-        DataError: `root` is given and is not a folder, or a file cannot be read.
-    """
-    search_roots(root)
+    """List the data sets that can be named. Their files are hashed, which takes a second, but not loaded."""
     rows = [Row("digits", "1,797 handwritten digits, grayscale 28 x 28, embedded", SPLITS, None, verified=True)]
     for name, published in registry.items():
         found = {split: paths for split in SPLITS if (paths := locate_split(published, split, root))}
@@ -67,11 +62,7 @@ def list_available(registry: Mapping[str, Published], root: Path | str | None = 
 
 
 def locate_split(published: Published, split: str, root: Path | str | None = None) -> tuple[Path, ...]:
-    """Return the files of a split, or nothing if they are not found.
-
-    Raises:
-        DataError: `root` is given and is not a folder.
-    """
+    """Return the files of a split, or nothing if they are not found; a `root` that is not a folder is refused."""
     search_roots(root)
     try:
         return find_split(published, split, root)
@@ -80,13 +71,7 @@ def locate_split(published: Published, split: str, root: Path | str | None = Non
 
 
 def examine(name: str, is_published: bool, load: Callable[[str], Dataset]) -> list[Finding]:
-    """Load both splits and report sizes, whether they are as published, damage, small classes and overlap.
-
-    Args:
-        name: the data set.
-        is_published: whether there are published files to compare with.
-        load: loads a split.
-    """
+    """Report what `load` finds in both splits: sizes, whether they are as published, damage, small classes, overlap."""
     findings, loaded = [], {}
     if name.startswith("folder:"):
         findings += _examine_folder(name)

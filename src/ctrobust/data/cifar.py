@@ -36,36 +36,24 @@ willow_tree wolf woman worm
 def read_cifar(
     paths: Sequence[Path], limits: tuple[int, ...], classes: tuple[str, ...] = (), names_file: str = ""
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Read records of `len(limits)` label bytes and 3072 values, file after file.
+    """Read images (N, 3, 32, 32) and labels (N,) from records of `len(limits)` label bytes and 3072 values.
 
-    Memory stays within the images and a small buffer. A record's last label byte is its class.
-
-    Args:
-        paths: the files of a split, in order.
-        limits: the number of values that each label byte of a record may have.
-        classes: the class names.
-        names_file: beside the others, one class name per line. It may be missing, but must not differ from `classes`.
-
-    Returns:
-        Images (N, 3, 32, 32) and labels (N,).
-
-    Raises:
-        DataError: a file cannot be read, does not consist of whole records, or has a label beyond its limit.
+    Label byte i must be below `limits[i]`, and the last one is the class. `names_file`, which is beside the others and
+    has one class name per line, may be missing, but must not differ from `classes`. Memory stays within the images and
+    a small buffer.
     """
     if names_file:
         _check_class_names(paths[0].with_name(names_file), classes)
     record = len(limits) + PIXELS
     counts = [_count(path, record) for path in paths]
-    total = sum(counts)
-    if total > MOST_IMAGES:
+    if sum(counts) > MOST_IMAGES:
         names = " and ".join(map(str, paths))
-        raise DataError(f"{names}: {total} images, expected at most {MOST_IMAGES}")
-    images, labels = np.empty((total, PIXELS), np.uint8), np.empty(total, np.uint8)
-    first = 0
-    for path, count in zip(paths, counts, strict=True):
-        _fill(images[first : first + count], labels[first : first + count], path, limits)
-        first += count
-    return images.reshape(total, 3, SIDE, SIDE), labels
+        raise DataError(f"{names}: {sum(counts)} images, expected at most {MOST_IMAGES}")
+    images, labels = np.empty((sum(counts), PIXELS), np.uint8), np.empty(sum(counts), np.uint8)
+    ends = np.cumsum(counts)[:-1]
+    for path, *arrays in zip(paths, np.split(images, ends), np.split(labels, ends), strict=True):
+        _fill(path, *arrays, limits)
+    return images.reshape(-1, 3, SIDE, SIDE), labels
 
 
 def _count(path: Path, record: int) -> int:
@@ -79,7 +67,7 @@ def _count(path: Path, record: int) -> int:
     return size // record
 
 
-def _fill(images: NDArray[np.uint8], labels: NDArray[np.uint8], path: Path, limits: tuple[int, ...]) -> None:
+def _fill(path: Path, images: NDArray[np.uint8], labels: NDArray[np.uint8], limits: tuple[int, ...]) -> None:
     record = len(limits) + PIXELS
     with open_regular_file(path, "a CIFAR file") as file:
         for first in range(0, len(labels), _CHUNK):

@@ -34,14 +34,6 @@ def fetch_published(
 
     Existing files are kept as they are; `check` reports whether they are the published ones. An archive that was put
     into the root by hand is verified and unpacked instead of downloaded. Proxies are taken from the environment.
-
-    Args:
-        published: the data set.
-        root: where its folder goes, created if necessary; `$CTROBUST_DATA`, else the user's cache, by default.
-        progress: called after each chunk.
-
-    Raises:
-        DataError: it cannot be downloaded or written. The message says which file to put where by hand.
     """
     folder = download_root(root) / published.folder
     try:
@@ -61,12 +53,11 @@ def _fetch_files(published: Published, folder: Path, progress: DownloadProgress 
     missing = [(file, path) for file, path in targets if not path.exists() and not path.with_suffix("").exists()]
     total, done = sum(file.size for file, _ in missing), 0
     for file, path in missing:
-        shifted = None if progress is None else partial(_shift, progress, done, total)
-        download(file, path, shifted)
+        download(file, path, progress and partial(_report_sum, progress, done, total))
         done += file.size
 
 
-def _shift(progress: DownloadProgress, done: int, total: int, received: int, _size: int | None) -> None:
+def _report_sum(progress: DownloadProgress, done: int, total: int, received: int, _size: int | None) -> None:
     progress(done + received, total)
 
 
@@ -75,30 +66,23 @@ def _fetch_archive(published: Published, folder: Path, progress: DownloadProgres
         return
     (file,) = published.downloads
     archive = folder.with_name(file.name)
-    if archive.exists():
-        if not is_verified(published, archive):
-            expected = f"expected {file.size:,} bytes with the SHA-256 {file.sha256}; remove it to download it"
-            raise DataError(f"{archive}: {archive.stat().st_size:,} bytes that are not the published ones, {expected}")
-        unpack(archive, folder, published)
-        return
-    download(file, archive, progress)
+    keep = archive.exists()
+    if not keep:
+        download(file, archive, progress)
+    elif not is_verified(published, archive):
+        expected = f"expected {file.size:,} bytes with the SHA-256 {file.sha256}; remove it to download it"
+        raise DataError(f"{archive}: {archive.stat().st_size:,} bytes that are not the published ones, {expected}")
     try:
         unpack(archive, folder, published)
     finally:
-        archive.unlink()
+        if not keep:
+            archive.unlink()
 
 
 def download(file: Download, target: Path, progress: DownloadProgress | None = None) -> None:
-    """Download a file through pooch, which checks the SHA-256 of a temporary file and renames it.
+    """Download a file from its mirrors in turn through pooch, which checks a temporary file and renames it.
 
-    Args:
-        file: what to download.
-        target: where to. An existing file stays if anything fails.
-        progress: called after each chunk. It starts again at zero for a second mirror.
-
-    Raises:
-        DataError: no mirror sent the file. The message gives the reasons, and where to put the file by hand.
-        OSError: the file cannot be written.
+    An existing target is kept if no mirror sends the right file. `progress` starts again at zero for each mirror.
     """
     import pooch  # together with requests a fifth of a second, which only downloads need
     import requests
@@ -149,13 +133,9 @@ def _receive(url: str, output: str, _pooch: object, *, size: int, progress: Down
 
 
 def unpack(archive: Path, folder: Path, published: Published) -> None:
-    """Write the members of a .tar.gz to a folder of their folder's name, each atomically. Existing files are kept.
+    """Write the members of a .tar.gz to the folder of the same name, each atomically. Existing files are kept.
 
     Nothing else is written: no links, no other paths, no sizes beyond those of `published.members`.
-
-    Raises:
-        DataError: the archive is damaged, or a member is missing, too large or not a regular file.
-        OSError: the archive cannot be opened, or a file cannot be written.
     """
     missing = dict(published.members)
     try:

@@ -46,11 +46,6 @@ def load_folder(name: str, split: str) -> Dataset:
 
     Mean and standard deviation are those of the training pictures, which are therefore decoded even for the test split,
     unless this process has just done so. `verified` is false, because no checksum was published.
-
-    Raises:
-        InputError: the name holds no path, or its size is not a number from 1 to 1024.
-        DataError: there are no class folders, a class is empty, pictures are damaged (the message names them), the
-            split is empty, or the pictures would take more than 16 GiB.
     """
     path, options = parse_locator(name, ["size"])
     size = _parse_size(name, options.get("size"))

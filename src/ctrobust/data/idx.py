@@ -26,15 +26,8 @@ _CHUNK = 1 << 20
 def read_idx(path: Path | str, at_most: tuple[int, ...] | None = None) -> NDArray[np.uint8]:
     """Read an IDX file of unsigned bytes, gzip-compressed exactly if its name ends in `.gz`.
 
-    Memory stays within about twice the array's size, and no more is decompressed than the header declares (except for
-    the decompressor's read buffer).
-
-    Args:
-        path: the file.
-        at_most: if given, the number of dimensions the array must have and the largest size allowed in each.
-
-    Raises:
-        DataError: the file cannot be read or is anything but a complete IDX file of unsigned bytes.
+    If `at_most` is given, the array must have as many dimensions, none larger. Memory stays within about twice the
+    array's size, and no more is decompressed than the header declares, except for the decompressor's read buffer.
     """
     path = Path(path)
     with open_regular_file(path, "an IDX file") as file:

@@ -19,21 +19,13 @@ _SHOWN = 10
 
 @dataclass(frozen=True)
 class Picture:
-    """A file that should be a picture.
-
-    Args:
-        path: the file.
-        name: below the data set's folder, with slashes, printable.
-        label: its class.
-        digest: SHA-256 of its name in Unicode's composed form, the same on every system.
-        stamp: its time and size, by which a change is detected.
-    """
+    """A file that should be a picture."""
 
     path: str
-    name: str
+    name: str  # below the data set's folder, with slashes, printable
     label: int
-    digest: bytes
-    stamp: tuple[int, int]
+    digest: bytes  # SHA-256 of the name in Unicode's composed form, the same on every system
+    stamp: tuple[int, int]  # time and size, by which a change is detected
 
 
 @dataclass(frozen=True)
@@ -48,12 +40,7 @@ class Listing:
 
 
 def list_pictures(root: Path) -> Listing:
-    """List the pictures below a folder, following links but entering no folder twice.
-
-    Raises:
-        DataError: it is not a folder or cannot be read, has no class folders, a class has no pictures, or only one of
-            the two splits is there.
-    """
+    """List the pictures below a folder, following links but entering no folder twice."""
     if not os.path.isdir(root):
         found = "is not a folder" if os.path.exists(root) else "does not exist or may not be entered"
         raise DataError(f"{root} {found}; expected a folder of class folders")

@@ -15,11 +15,7 @@ SYSTEM_ROOT = Path("/usr/share/datasets")  # of Debian's dataset-fashion-mnist
 
 
 def search_roots(root: Path | str | None = None) -> tuple[Path, ...]:
-    """Return the folders that are searched, in order: `root`, `$CTROBUST_DATA`, the user's cache, the system's data.
-
-    Raises:
-        DataError: `root` is given and is not a folder.
-    """
+    """Return the folders to search, in order: `root`, which must exist, `$CTROBUST_DATA`, user cache, system data."""
     roots = [Path(platformdirs.user_cache_dir("ctrobust")), SYSTEM_ROOT]
     if named := os.environ.get(ENVIRONMENT_VARIABLE):
         roots.insert(0, _expand(named))
@@ -45,17 +41,9 @@ def find_files(
     zipped: bool = True,
     dataset: str | None = None,
 ) -> tuple[Path, ...]:
-    """Find the files of a split, which must all be in the same folder.
+    """Find files that are all in the same `folder` below one of the searched folders.
 
-    Args:
-        folder: the data set's folder below each of the searched folders.
-        names: the file names, without `.gz`.
-        root: searched before all others.
-        zipped: whether `name.gz` is accepted too, and preferred.
-        dataset: the data set's name; that of its folder by default.
-
-    Raises:
-        DataError: no folder has them all. The message lists what to put where.
+    If `zipped`, `name.gz` is accepted too, and preferred. `dataset` is the data set's name, by default `folder`.
     """
     dataset = dataset or folder
     suffix, remark = ("[.gz]", ", as published or without .gz uncompressed,") if zipped else ("", "")
@@ -77,9 +65,6 @@ def parse_locator(name: str, allowed: Collection[str] = ()) -> tuple[Path, dict[
     """Split `KIND:PATH` or `KIND:PATH?option=value&option=value` into the path and the options.
 
     `~` is expanded. A `?` that is not followed by a `=` belongs to the path.
-
-    Raises:
-        InputError: the path is missing, or an option is unknown, given twice or without a value.
 
     Example:
         >>> parse_locator("folder:/data/cats?size=64", ["size"])
@@ -105,14 +90,9 @@ def parse_locator(name: str, allowed: Collection[str] = ()) -> tuple[Path, dict[
 
 @contextmanager
 def open_regular_file(path: Path, expected: str) -> Iterator[BufferedReader]:
-    """Open a regular file for reading; a pipe is refused, because opening one would block.
+    """Open a regular file, which should be `expected`, as in "an IDX file"; refuse a pipe, which would block.
 
-    Args:
-        path: the file.
-        expected: what it should be, as in "an IDX file".
-
-    Raises:
-        DataError: it is missing, a folder, a pipe or a device, or cannot be opened or read.
+    OSErrors become DataErrors that name the file, also those of the code that reads it.
     """
     try:
         if not path.is_file():

@@ -31,15 +31,8 @@ def like_mnist(
 ) -> Published:
     """Build the entry of a data set that was published as four IDX files of the same names as MNIST's.
 
-    Args:
-        name: its name, also that of its folder.
-        description: one line.
-        classes: the ten class names.
-        mean: of the training pixels in [0, 1].
-        std: of the training pixels in [0, 1].
-        mirrors: URLs of folders that hold the four .gz files.
-        downloads: by name without `.gz`, size and SHA-256 of each .gz file.
-        sha256: by name, the SHA-256 of each uncompressed file, if known.
+    `mirrors` are URLs of folders with the four .gz files. `downloads` holds the size and the SHA-256 of each .gz file,
+    by name without `.gz`, and `sha256` the SHA-256 of each uncompressed file, if known.
     """
     files = tuple(
         Download(f"{file}.gz", tuple(f"{mirror}{file}.gz" for mirror in mirrors), size, digest)
@@ -49,12 +42,7 @@ def like_mnist(
 
 
 def read_mnist(paths: Sequence[Path]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Read a file of images and a file of labels.
-
-    Raises:
-        DataError: they are damaged, hold more than 60,000 examples, do not belong together, or have other image sizes
-            or labels than MNIST.
-    """
+    """Read a file of images and a file of labels; refuse other numbers, image sizes and labels than MNIST has."""
     images_path, labels_path = paths
     images = read_idx(images_path, at_most=(MOST_IMAGES, SIDE, SIDE))
     labels = read_idx(labels_path, at_most=(MOST_IMAGES,))

@@ -24,14 +24,7 @@ Read = Callable[[Sequence[Path]], tuple[NDArray[np.uint8], NDArray[np.uint8]]]
 
 @dataclass(frozen=True)
 class Download:
-    """A file that can be downloaded.
-
-    Args:
-        name: the file name.
-        urls: the mirrors, tried in order.
-        size: in bytes, exactly; no more is ever read.
-        sha256: the SHA-256 of the file.
-    """
+    """A file that can be downloaded: its mirrors, tried in order, its exact size in bytes, and its checksum."""
 
     name: str
     urls: tuple[str, ...]
@@ -72,21 +65,12 @@ class Published:
 
 
 def find_split(published: Published, split: str, root: Path | str | None = None) -> tuple[Path, ...]:
-    """Find the files of a split.
-
-    Raises:
-        DataError: they are not all in one of the searched folders, or `root` is given and is not a folder.
-    """
     zipped = not published.members
     return find_files(published.folder, published.files[split], root, zipped=zipped, dataset=published.name)
 
 
 def load_published(published: Published, split: str, root: Path | str | None = None) -> Dataset:
-    """Load one split; only the files of that split are needed. Other contents load too, with `verified` false.
-
-    Raises:
-        DataError: the files are missing, damaged, or not what `published.read` accepts.
-    """
+    """Load one split; only the files of that split are needed. Other contents load too, with `verified` false."""
     paths = find_split(published, split, root)
     images, labels = published.read(paths)
     return Dataset(
@@ -102,11 +86,7 @@ def load_published(published: Published, split: str, root: Path | str | None = N
 
 
 def is_verified(published: Published, path: Path) -> bool:
-    """Return whether a file, or what it holds compressed, has the published SHA-256.
-
-    Raises:
-        DataError: it cannot be read.
-    """
+    """Return whether a file, or what it holds compressed, has the published SHA-256."""
     known = {**published.sha256, **{file.name: file.sha256 for file in published.downloads}}
     with open_regular_file(path, "a data file") as file:
         if path.name in known and _sha256(file) == known[path.name]:
