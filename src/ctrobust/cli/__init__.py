@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ctrobust._version import __version__
-from ctrobust.cli import data, demo, evaluate, listing, train
+from ctrobust.cli import data, demo, evaluate, listing, show, train
 from ctrobust.cli.console import OutputClosed, discard_output, print_error, print_warning
 from ctrobust.cli.signals import INTERRUPTED, SignalInterrupt
 from ctrobust.errors import CtrobustError, InputError
@@ -35,6 +35,7 @@ app = typer.Typer(
 app.command(epilog=demo.DEMO_EXAMPLE)(demo.demo)
 app.command(epilog=train.TRAIN_EXAMPLE)(train.train)
 app.command(epilog=evaluate.EVALUATE_EXAMPLE)(evaluate.evaluate)
+app.command(epilog=show.SHOW_EXAMPLE)(show.show)
 app.add_typer(data.data_app, name="data")
 app.command("list", epilog=listing.LIST_EXAMPLE)(listing.list_kind)
 

@@ -1,0 +1,81 @@
+"""`ctrobust show`: results on disk, read without data sets, weights or torch."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ctrobust import specs
+from ctrobust.cli.console import print_line
+from ctrobust.cli.tables import percent, print_results
+from ctrobust.errors import RunError
+from ctrobust.store import RunDirectory, Store, StoredEvaluation
+
+SHOW_EXAMPLE = "Example: ctrobust show runs, or ctrobust show runs/demo/mdl --json"
+
+
+def show(
+    paths: Annotated[list[Path], typer.Argument(help="Run directories, or directories that contain them.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print all records as JSON.")] = False,
+) -> None:
+    """Print the stored results of runs: accuracies under every attack, with intervals."""
+    runs = [run for path in paths for run in _runs(path)]
+    if as_json:
+        print_line(json.dumps([_as_json(run) for run in runs], indent=2))
+        return
+    for run in runs:
+        _print_run(run)
+
+
+def _runs(path: Path) -> list[RunDirectory]:
+    found = [RunDirectory(path)] if (path / "spec.json").exists() else list(Store(path).runs())
+    if not found:
+        raise RunError(f"no runs in {path}: a run directory has a spec.json")
+    return found
+
+
+def _print_run(run: RunDirectory) -> None:
+    spec = run.read_spec()
+    print_line(f"{run.path}: {spec.data}, {spec.model.name}, {describe_recipe(spec)}, seed {spec.seed}")
+    if not run.record_file.exists():
+        print_line(f"  not finished: {len(run.read_metrics())} of {spec.epochs} epochs")
+        return
+    results = run.read_record()["results"]
+    print_line(f"  test accuracy {percent(results['accuracy'], results['accuracy_interval'])} of {results['count']:,}")
+    attacks = [one for one in run.evaluations() if one.attack != "none"]
+    if attacks:
+        print_results(["attack", "robust accuracy", "images"], [_row(one) for one in attacks])
+
+
+def _row(one: StoredEvaluation) -> list[str]:
+    summary = one.record.summary
+    return [one.attack, percent(summary.robust_accuracy, summary.interval), f"{summary.count:,}"]
+
+
+def describe_recipe(spec: specs.TrainSpec) -> str:
+    """Name the method of natural training, or the adversarial recipe with the fields that differ from its defaults."""
+    changed = spec.recipe.model_dump(exclude_defaults=True, exclude={"name"})
+    if isinstance(spec.recipe, specs.NaturalSpec):
+        shown = {"recipe": changed, "model": spec.model.model_dump(exclude_defaults=True, exclude={"name", "width"})}
+        given = specs.given_only(shown)
+        return next((name for name, fields in specs.METHODS.items() if fields == given), _fields("natural", changed))
+    return _fields(spec.recipe.name, changed)
+
+
+def _fields(name: str, changed: dict[str, Any]) -> str:
+    return " ".join(
+        [
+            name,
+            *(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in changed.items()),
+        ]
+    )
+
+
+def _as_json(run: RunDirectory) -> dict[str, Any]:
+    return {
+        "run": str(run.path),
+        "spec": run.read_spec().model_dump(mode="json"),
+        "record": run.read_record() if run.record_file.exists() else None,
+        "evaluations": [one.record.model_dump(mode="json") for one in run.evaluations()],
+    }
