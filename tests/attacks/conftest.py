@@ -26,7 +26,7 @@ def digits() -> tuple[Tensor, Tensor]:
 
 @pytest.fixture(scope="session")
 def network() -> nn.Sequential:
-    """A classifier of these images, right about most of them. Tests that change it copy it first."""
+    """A classifier of these images with high accuracy; tests that change it copy it first."""
     x, y = examples("train")
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -49,7 +49,7 @@ Peer = Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def peer(in_ci: bool) -> Peer:
-    """Where a library that we compare with is; the test is skipped where it was not installed, and in CI it fails."""
+    """The folder of a library that we compare with; without it the test is skipped, and fails in CI."""
 
     def folder(name: str) -> Path:
         if not (PEERS / name).is_dir():

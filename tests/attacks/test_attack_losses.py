@@ -1,4 +1,4 @@
-"""Objectives have the direction of their losses, and stay alive where those underflow."""
+"""Attack losses have the gradient direction of the losses they replace, also where these underflow."""
 
 import copy
 import math
@@ -17,7 +17,7 @@ from ctrobust.attacks.attack_losses import (
     ATTACK_LOSSES,
     Loss,
     canonical,
-    directed,
+    has_target_form,
     least_classes,
     log_odds,
     log_sce,
@@ -27,7 +27,7 @@ from ctrobust.errors import InputError
 
 Plain = Callable[[Tensor, Tensor], Tensor]
 
-# The text of an objective, and its loss as it is printed.
+# The text of an attack loss, and the loss that it replaces as printed in the paper.
 PAIRS: dict[str, Plain] = {
     "ce": lambda z, y: cross_entropy(z, y, reduction="none"),
     "sce(gamma=0)": lambda z, y: losses.sce(z, y, gamma=0.0),
@@ -56,7 +56,9 @@ ROWS = st.lists(st.integers(-64, 64).map(lambda i: i / 8), min_size=3, max_size=
 @every_pair
 @settings(max_examples=40, deadline=None)
 @given(row=ROWS, label=st.integers(0, 7))
-def test_direction_is_the_losss(text: str, plain: Plain, row: list[float], label: int) -> None:
+def test_gradient_has_the_direction_of_the_losss_gradient(
+    text: str, plain: Plain, row: list[float], label: int
+) -> None:
     z, y = torch.tensor([row], dtype=torch.float64), torch.tensor([label % len(row)])
     ours, theirs = gradient(resolve_loss(text).untargeted, z, y), gradient(as_loss(plain), z, y)
     if not theirs.any():
@@ -71,7 +73,9 @@ def test_direction_is_the_losss(text: str, plain: Plain, row: list[float], label
 @every_pair
 @settings(max_examples=40, deadline=None)
 @given(row=ROWS, other=ROWS, label=st.integers(0, 7))
-def test_order_is_the_losss(text: str, plain: Plain, row: list[float], other: list[float], label: int) -> None:
+def test_values_are_ordered_as_the_loss_orders_them(
+    text: str, plain: Plain, row: list[float], other: list[float], label: int
+) -> None:
     # An increasing function of the loss: which of two outputs is worse does not change.
     C = min(len(row), len(other))
     z, y = torch.tensor([row[:C], other[:C]], dtype=torch.float64), torch.full((2,), label % C)
@@ -83,7 +87,7 @@ def test_order_is_the_losss(text: str, plain: Plain, row: list[float], other: li
 @every_pair
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("scale", [0.0, 1e-6, 1.0, 1e2, 1e4])
-def test_finite(text: str, plain: Plain, dtype: torch.dtype, scale: float) -> None:
+def test_values_and_gradients_are_finite(text: str, plain: Plain, dtype: torch.dtype, scale: float) -> None:
     generator = torch.Generator().manual_seed(0)
     z = (scale * torch.randn(60, 5, generator=generator, dtype=torch.float64)).to(dtype)
     y = torch.arange(60) % 5
@@ -113,7 +117,7 @@ def test_log_sce_without_deviation_is_log_softplus_of_the_odds(odds: float) -> N
 
 
 class Confident(nn.Module):
-    """A model whose logits are so many times as large."""
+    """A model whose logits are multiplied by a factor."""
 
     def __init__(self, model: nn.Module, factor: float) -> None:
         super().__init__()
@@ -126,7 +130,7 @@ class Confident(nn.Module):
 
 @pytest.fixture(scope="module")
 def sure(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> tuple[nn.Sequential, Tensor, Tensor]:
-    """The network in float32 and images that it classifies right, by a margin of at least .3 in the logits."""
+    """The network in float32 and images that it classifies correctly, by a margin of at least .3 in the logits."""
     x, y = digits
     with torch.no_grad():
         kept = losses.margin(network(x), y) < -0.3
@@ -161,7 +165,7 @@ def test_an_over_confident_model_is_fooled_where_the_plain_loss_stalls(
 
 @pytest.mark.parametrize("text", ["ce", "sce", "sce(gamma=5)", "std"])
 @pytest.mark.parametrize("factor", [1.0, 1e3, 1e4])
-def test_over_confidence_does_not_change_what_is_found(text: str, factor: float) -> None:
+def test_over_confidence_does_not_change_the_images_found(text: str, factor: float) -> None:
     # A linear model of three classes, one of which never matters: the best image does not depend on the factor.
     layer = nn.Linear(6, 3)
     layer.weight.data = torch.tensor([[1.0, -1, 1, -1, 1, -1], [-1.0, 1, 2, 1, -1, 1], [0.0, 0, 0, 0, 0, 0]])
@@ -177,14 +181,14 @@ def test_over_confidence_does_not_change_what_is_found(text: str, factor: float)
     assert torch.equal(found.success, doubled.success)
 
 
-def test_clean_logits_are_looked_at_by_divergences_and_callables() -> None:
+def test_divergences_and_callables_need_clean_logits() -> None:
     assert {name for name in ATTACK_LOSSES if resolve_loss(name).needs_clean} == {"kl", "skl"}
     assert {name for name in ATTACK_LOSSES if resolve_loss(name).flat_at_clean} == {"kl", "skl"}
     given = resolve_loss(as_loss(losses.std))
     assert (given.needs_clean, given.flat_at_clean) == (True, False)
 
 
-def test_the_other_objectives_are_their_losses() -> None:
+def test_the_other_attack_losses_are_the_losses_themselves() -> None:
     generator = torch.Generator().manual_seed(0)
     z, clean = torch.randn(2, 9, 5, generator=generator)
     y = torch.arange(9) % 5
@@ -200,7 +204,7 @@ def test_the_other_objectives_are_their_losses() -> None:
         assert torch.equal(resolve_loss(text).untargeted(z, y, clean), value), text
 
 
-def test_objectives_towards_a_class() -> None:
+def test_forms_toward_a_target_class() -> None:
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(9, 5, generator=generator)
     y, target = torch.arange(9) % 5, (torch.arange(9) * 2 + 1) % 5
@@ -219,14 +223,14 @@ def test_objectives_towards_a_class() -> None:
     assert {name for name in ATTACK_LOSSES if resolve_loss(name).toward_target is not None} == set(expected)
 
 
-def test_which_losses_lead_to_a_class() -> None:
-    assert {name for name in ATTACK_LOSSES if directed(name)} == {"ce", "margin", "dlr"}
-    assert not directed(as_loss(losses.std))
+def test_losses_with_a_form_toward_a_target() -> None:
+    assert {name for name in ATTACK_LOSSES if has_target_form(name)} == {"ce", "margin", "dlr"}
+    assert not has_target_form(as_loss(losses.std))
     with pytest.raises(InputError, match="unknown loss 'hinge'"):
-        directed("hinge")
+        has_target_form("hinge")
 
 
-def test_classes_that_losses_need() -> None:
+def test_number_of_classes_that_losses_need() -> None:
     needed = {name: least_classes(name) for name in ATTACK_LOSSES}
     assert needed == {"ce": 2, "sce": 3, "kl": 2, "skl": 3, "std": 3, "dlr": 3, "margin": 2}
     assert {name: least_classes(name, toward_target=True) for name in ("ce", "margin", "dlr")} == {
@@ -256,7 +260,7 @@ def test_classes_that_losses_need() -> None:
         ("skl(std_at=clean,gamma=1)", "skl(gamma=1,std_at=clean)"),
     ],
 )
-def test_canonical(text: str, expected: str) -> None:
+def test_canonical_text(text: str, expected: str) -> None:
     assert canonical(text) == expected
     assert canonical(expected) == expected
 
@@ -288,7 +292,7 @@ def test_canonical(text: str, expected: str) -> None:
         ("skl(std_at=1)", "loss 'skl': std_at=1.0 is not of the kind of its default 'adv'"),
     ],
 )
-def test_refused(text: str, message: str) -> None:
+def test_invalid_texts_raise(text: str, message: str) -> None:
     for refuse in (canonical, resolve_loss):
         with pytest.raises(InputError, match=message):
             refuse(text)

@@ -1,4 +1,4 @@
-"""Who stands, what was found, and every pass counted; the user's own model has the last word."""
+"""Active examples, recorded images and counted passes; the original model checks successes of a fused copy."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from ctrobust.errors import InputError
 
 
 class Linear(nn.Module):
-    """Logits x + shift of images that are logits themselves; notes how many it was given."""
+    """Logits x + shift of images that are logits themselves; records the sizes of the batches."""
 
     def __init__(self, shift: float | Tensor = 0.0) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ def pair(shift: float | Tensor) -> tuple[Linear, Linear, FusedModel]:
     return original, fused, FusedModel(original, fused)
 
 
-def test_at_first_all_stand() -> None:
+def test_at_first_all_examples_are_active() -> None:
     state = AttackState(Linear(), X, Y)
     assert state.active().tolist() == [0, 1, 2, 3]
     assert torch.equal(state.found, X)
@@ -45,7 +45,7 @@ def test_at_first_all_stand() -> None:
     assert result.left_out == ()
 
 
-def test_nothing_of_the_callers_is_kept() -> None:
+def test_inputs_are_copied() -> None:
     x, y, clean = X.clone(), Y.int(), X.clone()
     state = AttackState(Linear(), x, y, clean_logits=clean)
     state.record(ALL, torch.zeros_like(X), fooled=True)
@@ -60,7 +60,7 @@ def test_nothing_of_the_callers_is_kept() -> None:
 
 
 @pytest.mark.parametrize("targeted", [False, True])
-def test_misclassified_images_fall_by_themselves(targeted: bool) -> None:
+def test_misclassified_images_are_fooled_without_an_attack(targeted: bool) -> None:
     model = Linear()
     state = AttackState(model, X, Y, targeted=targeted)
     assert not state.clean_known
@@ -74,7 +74,7 @@ def test_misclassified_images_fall_by_themselves(targeted: bool) -> None:
     assert state.forwards.tolist() == [1, 1, 1, 1]
 
 
-def test_given_clean_logits_cost_nothing() -> None:
+def test_given_clean_logits_need_no_forward_pass() -> None:
     model = Linear()
     state = AttackState(model, X, Y, clean_logits=X.flip(1))
     state.drop_misclassified()
@@ -83,14 +83,14 @@ def test_given_clean_logits_cost_nothing() -> None:
     assert not state.forwards.any()
 
 
-def test_clean_logits_are_of_the_own_model() -> None:
-    original, fused, prepared = pair(torch.tensor([0.0, 0.0, 9.0], dtype=torch.float64))
-    state = AttackState(prepared, X, Y)
+def test_clean_logits_are_those_of_the_original_model() -> None:
+    original, fused, model_with_copy = pair(torch.tensor([0.0, 0.0, 9.0], dtype=torch.float64))
+    state = AttackState(model_with_copy, X, Y)
     assert torch.equal(state.clean, X)
     assert (original.sizes, fused.sizes) == ([4], [])
 
 
-def test_wrong() -> None:
+def test_success_of_logits() -> None:
     logits = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     index = torch.tensor([1, 2])
     assert AttackState(Linear(), X, Y).wrong(logits, index).tolist() == [True, True]
@@ -107,7 +107,7 @@ def test_targets_are_wrong_classes_by_their_rank_in_the_clean_output() -> None:
     assert tied.target(ALL, 1).tolist() == [1, 0, 1, 1]
 
 
-def test_passes_are_counted_for_whom_they_are_made() -> None:
+def test_passes_are_counted_for_each_example() -> None:
     model = Linear()
     state = AttackState(model, X, Y)
     some = torch.tensor([1, 3])
@@ -136,7 +136,7 @@ def test_gradient_by_hand(targeted: bool) -> None:
     assert at.grad is None
 
 
-def test_gradient_towards_a_class() -> None:
+def test_gradient_toward_a_target_class() -> None:
     state = AttackState(Linear(), X, Y)
     gradient, values, _ = state.gradient(X, ALL, resolve_loss("margin"), target=state.target(ALL, 2))
     expected = torch.tensor([[-1, 0, 1], [1, -1, 0], [-1, 1, 0], [-1, 0, 1]], dtype=torch.float64)
@@ -144,7 +144,7 @@ def test_gradient_towards_a_class() -> None:
     torch.testing.assert_close(values, torch.tensor([-0.8, -0.6, 0.1, -0.2], dtype=torch.float64), rtol=0, atol=1e-15)
 
 
-def test_gradient_sees_the_clean_logits_of_the_same_examples() -> None:
+def test_losses_get_the_clean_logits_of_the_same_examples() -> None:
     state = AttackState(Linear(), X, Y)
     seen: list[Tensor] = []
 
@@ -161,13 +161,13 @@ def test_gradient_sees_the_clean_logits_of_the_same_examples() -> None:
 
 
 class Drawing(nn.Module):
-    """Logits and gradients that are drawn at each pass."""
+    """Logits and gradients that are random in each pass."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x * torch.rand(3, dtype=x.dtype) * 2
 
 
-def test_averages_over_passes() -> None:
+def test_eot_averages_over_passes() -> None:
     torch.manual_seed(3)
     state = AttackState(Drawing(), X, Y)
     gradient, values, logits = state.gradient(X, ALL, resolve_loss("margin"), eot=5)
@@ -179,30 +179,30 @@ def test_averages_over_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fallen", "passes"), [((), [4]), ((1,), [4]), ((1, 3), [4, 2]), ((0, 1, 3), [4, 1]), ((0, 1, 2, 3), [4])]
+    ("broken", "passes"), [((), [4]), ((1,), [4]), ((1, 3), [4, 2]), ((0, 1, 3), [4, 1]), ((0, 1, 2, 3), [4])]
 )
-def test_who_stands_and_their_gradient(fallen: tuple[int, ...], passes: list[int]) -> None:
-    """When few are left, the copy is asked again about the few; a model without a copy never is."""
+def test_gradient_of_the_active_examples(broken: tuple[int, ...], passes: list[int]) -> None:
+    """Few active examples are passed through a fused copy again; through a model without a copy they never are."""
     y = X.argmax(1)
-    y[list(fallen)] = (y[list(fallen)] + 1) % 3
-    active, target = [i not in fallen for i in range(4)], (y + 2) % 3
-    original, fused, prepared = pair(0.0)
+    y[list(broken)] = (y[list(broken)] + 1) % 3
+    active, target = [i not in broken for i in range(4)], (y + 2) % 3
+    original, fused, model_with_copy = pair(0.0)
     plain = Linear()
-    for model, seen in ((prepared, passes), (plain, [4])):
+    for model, seen in ((model_with_copy, passes), (plain, [4])):
         state = AttackState(model, X, y)
         found = state.gradient_of_active(X, ALL, resolve_loss("margin"), target=target)
         gradient, values, _ = AttackState(Linear(), X, y).gradient(X, ALL, resolve_loss("margin"), target=target)
-        assert found[0].tolist() == list(fallen)
+        assert found[0].tolist() == list(broken)
         assert found[1].tolist() == [i for i in range(4) if active[i]]
         assert torch.equal(found[2], gradient[active])
         assert torch.equal(found[3], values[active])
         assert state.forwards.tolist() == [1] * 4
         assert state.backwards.tolist() == [int(one) for one in active]
-        assert (fused if model is prepared else plain).sizes == seen
+        assert (fused if model is model_with_copy else plain).sizes == seen
     assert not original.sizes
 
 
-def test_averages_decide_who_stands() -> None:
+def test_eot_averages_decide_which_examples_are_active() -> None:
     y = torch.tensor([0, 1, 0, 1])
     state = AttackState(Linear(), X, y)
     broken, active, gradient, values = state.gradient_of_active(X, ALL, resolve_loss("ce"), eot=3)
@@ -222,7 +222,7 @@ def test_parameters_get_no_gradient() -> None:
     assert model.weight.requires_grad
 
 
-def test_every_boundary_in_turn() -> None:
+def test_boundaries_of_every_wrong_class() -> None:
     state = AttackState(Linear(), X, Y)
     found = list(state.boundaries(X, ALL))
     assert len(found) == 2
@@ -235,7 +235,7 @@ def test_every_boundary_in_turn() -> None:
     assert state.backwards.tolist() == [2] * 4
 
 
-def test_notes() -> None:
+def test_record() -> None:
     state = AttackState(Linear(), X, Y)
     some = torch.tensor([2, 0])
     state.record(some, torch.zeros(2, 3, dtype=torch.float64), fooled=torch.tensor([True, False]))
@@ -248,9 +248,9 @@ def test_notes() -> None:
     assert state.found[0].tolist() == [1, 1, 1]
 
 
-def test_the_own_model_confirms_each_success_once() -> None:
-    original, fused, prepared = pair(torch.tensor([-0.2, 0.0, 0.0], dtype=torch.float64))
-    state = AttackState(prepared, X, Y)
+def test_the_original_model_confirms_each_success_once() -> None:
+    original, fused, model_with_copy = pair(torch.tensor([-0.2, 0.0, 0.0], dtype=torch.float64))
+    state = AttackState(model_with_copy, X, Y)
     state.drop_misclassified()
     assert state.active().tolist() == [0, 1, 3]
     some = torch.tensor([1, 3])
@@ -259,7 +259,7 @@ def test_the_own_model_confirms_each_success_once() -> None:
     assert fooled.tolist() == [True, True]
     state.record(some, found, fooled)
     state.confirm()
-    # The copy is mistaken about the last: its image is right by the model itself.
+    # The copy is wrong about the last image: the original model classifies it correctly.
     assert state.fooled.tolist() == [False, True, True, False]
     assert original.sizes == [4, 2]
     assert fused.sizes == [2]
@@ -272,9 +272,9 @@ def test_the_own_model_confirms_each_success_once() -> None:
     assert state.result().success.tolist() == [True, True, True, False]
 
 
-def test_without_a_copy_or_a_judge_nothing_is_confirmed() -> None:
-    original, fused, prepared = pair(0.0)
-    for model, verify_last in ((original, True), (prepared, False)):
+def test_nothing_is_confirmed_without_a_copy_or_verification() -> None:
+    original, fused, model_with_copy = pair(0.0)
+    for model, verify_last in ((original, True), (model_with_copy, False)):
         state = AttackState(model, X, Y, verify_last=verify_last)
         state.record(ALL, X, fooled=True)
         state.confirm()
@@ -307,7 +307,7 @@ def test_the_default_resume_state_stores_nothing() -> None:
     assert type(resume_state) is ResumeState
 
 
-def test_refused() -> None:
+def test_invalid_inputs_raise() -> None:
     with pytest.raises(InputError, match="images are in"):
         FGSM(0.1).run(Linear(), X + 1, Y)
     with pytest.raises(InputError, match="logits"):
@@ -330,7 +330,7 @@ class Rooted(nn.Module):
         return x + 0 * x.sqrt()
 
 
-def test_a_gradient_that_is_nan_is_refused() -> None:
+def test_a_nan_gradient_raises() -> None:
     state = AttackState(Rooted(), 0 * X, Y)
     with pytest.raises(InputError, match="gradient with respect to the images is NaN"):
         state.gradient(0 * X, ALL, resolve_loss("ce"))

@@ -1,4 +1,4 @@
-"""Numbers and arguments as text: exact both ways, and refused with a reason."""
+"""Numbers and arguments as text: exact both ways, and errors with a reason."""
 
 import pytest
 from hypothesis import given, settings
@@ -51,7 +51,7 @@ def test_shortest_exact_form(value: float, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "8/", "/255", "8/255/2", "1/0", "8.5/255", "1,5", "0x10", "--1", "8 /255x"])
-def test_no_number(text: str) -> None:
+def test_invalid_numbers_raise(text: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_number(text)
     assert str(caught.value) == f"{text!r} is not a number; write 0.03 or 8/255"
@@ -78,7 +78,7 @@ def test_arguments() -> None:
         ("a=1,b=2, a=3", "'a' is given twice"),
     ],
 )
-def test_arguments_refused(text: str, message: str) -> None:
+def test_invalid_arguments_raise(text: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         split_arguments(text)
     assert str(caught.value) == message
@@ -100,12 +100,12 @@ def test_a_call_is_read_back(arguments: dict[str, float | str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "f(", "f)", "f(a=1", "f a=1)", "1f", "f(a=1)g"])
-def test_no_call(text: str) -> None:
+def test_invalid_calls_raise(text: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_call(text)
     assert str(caught.value) == f"expected name or name(key=value,...), got {text!r}"
 
 
-def test_what_was_probably_meant() -> None:
+def test_the_closest_known_name_is_suggested() -> None:
     assert closest("pdg", ["fgsm", "pgd"]) == "did you mean 'pgd'? known: fgsm, pgd"
     assert closest("xyz", ["fgsm", "pgd"]) == "known: fgsm, pgd"

@@ -40,7 +40,7 @@ def problem(C: int) -> tuple[nn.Sequential, Tensor, Tensor, Tensor]:
 
 
 def best(x: Tensor, direction: Tensor, eps: float) -> Tensor:
-    """The corner of ball and box that is furthest along w_1 - w_0."""
+    """The corner of ball and box that is farthest along w_1 - w_0."""
     return (x + eps * direction.sign()).clamp(0, 1)
 
 
@@ -67,7 +67,7 @@ def test_divergences_go_to_one_of_two_corners(loss: str) -> None:
     assert away.any()
 
 
-def test_start_beside_the_image_is_keyed() -> None:
+def test_the_start_near_the_image_is_keyed() -> None:
     model, x, y, _ = problem(6)
     attack, keys = FGSM(EPS, loss="kl", success="last"), torch.arange(100, 164)
     x_adv = attack(model, x, y, keys)
@@ -136,7 +136,7 @@ def test_targeted_goes_to_the_class(loss: str, C: int) -> None:
     assert torch.equal(away.success, model(away.x_adv).argmax(1) == 0)
 
 
-def test_targeted_leaves_who_is_there_already() -> None:
+def test_targeted_does_not_attack_examples_that_are_already_in_the_class() -> None:
     model, x, y, _ = problem(6)
     there = model(x).argmax(1) == 0
     assert 0 < there.double().mean() < 1

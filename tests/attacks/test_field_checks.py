@@ -1,4 +1,4 @@
-"""Impossible values are refused when an attack is made, not when it is run."""
+"""Invalid fields raise an error when an attack is constructed, not when it is run."""
 
 import math
 from typing import Any
@@ -13,7 +13,7 @@ from ctrobust.errors import InputError
 
 
 @pytest.mark.parametrize("eps", [8, 1.0001, -1e-9, math.nan, math.inf, -math.inf])
-def test_radius(eps: float) -> None:
+def test_an_invalid_radius_raises(eps: float) -> None:
     message = rf"eps is for images in \[0, 1\] and so between 0 and 1, got {eps}; for 8 grey levels write 8/255"
     with pytest.raises(InputError, match=message):
         check_eps(eps, "linf")
@@ -26,7 +26,7 @@ def test_radius(eps: float) -> None:
 
 
 @pytest.mark.parametrize("eps", [-1e-9, math.nan, math.inf, -math.inf])
-def test_radius_in_l2(eps: float) -> None:
+def test_an_invalid_radius_in_l2_raises(eps: float) -> None:
     message = f"eps must be a finite number of at least 0; got {eps}"
     with pytest.raises(InputError, match=message):
         check_eps(eps, "l2")
@@ -39,7 +39,7 @@ def test_radius_in_l2(eps: float) -> None:
 
 
 @pytest.mark.parametrize("eps", [0, 0.0, 1e-300, 8 / 255, 1, 1.0])
-def test_possible_radius(eps: float) -> None:
+def test_valid_radii(eps: float) -> None:
     check_eps(eps, "linf")
     assert FGSM(eps).eps == PGD(0.1, step_size=eps).step_size == MIFGSM(0.1, step_size=eps).step_size == eps
 
@@ -51,20 +51,20 @@ def test_a_ball_in_l2_may_be_wider_than_a_pixel(eps: float) -> None:
 
 
 @pytest.mark.parametrize("share", [-1e-9, 1.0001, math.nan, math.inf])
-def test_share(share: float) -> None:
+def test_an_invalid_share_raises(share: float) -> None:
     with pytest.raises(InputError, match=f"beta must be a finite number between 0 and 1; got {share}"):
         check_share(share, "beta")
     with pytest.raises(InputError, match=f"momentum must be a finite number between 0 and 1; got {share}"):
         MIFGSM(0.1, momentum=share)
 
 
-def test_possible_share() -> None:
+def test_valid_shares() -> None:
     for share in (0, 0.0, 0.5, 1, 1.0):
         check_share(share, "beta")
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_count(count: int) -> None:
+def test_an_invalid_count_raises(count: int) -> None:
     with pytest.raises(InputError, match=f"restarts is .*at least 1, got {count}"):
         check_count(count, "restarts")
     for name in ("steps", "restarts", "eot"):
@@ -94,7 +94,7 @@ def test_loss() -> None:
             make(0.1, loss="hinge")
 
 
-def test_only_some_losses_lead_to_a_class() -> None:
+def test_only_some_losses_have_a_form_toward_a_class() -> None:
     for loss in ("ce", "margin"):
         assert check_loss(loss, targeted=True) == loss
     assert check_loss("dlr", toward_target=True) == "dlr"
@@ -102,8 +102,8 @@ def test_only_some_losses_lead_to_a_class() -> None:
         for loss in ("std", "sce(gamma=5)", "kl", "skl", "dlr"):
             with pytest.raises(InputError) as caught:
                 make(0.1, loss=loss, targeted=True)
-            assert str(caught.value) == f"an attack towards given classes ascends ce or margin, got {loss}"
-        with pytest.raises(InputError, match="an attack towards given classes ascends ce or margin"):
+            assert str(caught.value) == f"an attack with targeted=true uses loss ce or margin, got {loss}"
+        with pytest.raises(InputError, match="an attack with targeted=true uses loss ce or margin"):
             make(0.1, loss=max, targeted=True)
         with pytest.raises(InputError, match="unknown loss 'hinge'; known: ce, "):
             make(0.1, loss="hinge", targeted=True)

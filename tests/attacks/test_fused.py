@@ -1,4 +1,4 @@
-"""The copy computes what the model computes, quicker; where it might not, there is none."""
+"""A fused copy computes the same as the model, faster; a model whose copy might not is not copied."""
 
 import copy
 import gc
@@ -25,7 +25,7 @@ def plain(**options: Any) -> nn.Module:
 
 
 class Net(nn.Module):
-    """Convolutions and BatchNorms put together by a function of the test."""
+    """Convolutions and BatchNorms connected by a function of the test."""
 
     def __init__(self, function: Callable[["Net", Tensor], Tensor]) -> None:
         super().__init__()
@@ -65,24 +65,24 @@ WIRED: dict[str, tuple[Callable[[Net, Tensor], Tensor], int]] = {
     "statistics looked at": (lambda net, x: net.n(net.a(x)) * net.n.weight.sum(), 0),
     "a way that depends on the image": (lambda net, x: net.block(net.n(net.a(x)) if bright(x) else net.a(x)), 1),
     "a way that depends on the batch": (lambda net, x: net.block(x) if len(x) > 2 else net.block(x + 0), 0),
-    "a part without gradient": (without_gradient, 1),
+    "a branch without gradient": (without_gradient, 1),
     "an image without gradient": (lambda net, x: net.n(net.a(x.detach())) + net.m(net.b(x)), 0),
     "nothing to fold": (lambda net, x: net.a(x).relu(), 0),
 }
 
 
-def settled(model: nn.Module) -> nn.Module:
-    """In evaluation mode, with BatchNorm statistics and weights that do something."""
+def in_eval_mode(model: nn.Module) -> nn.Module:
+    """Put the model into evaluation mode, with random BatchNorm statistics and weights."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(0)
-        for part in model.modules():
-            if isinstance(part, nn.BatchNorm2d) and part.running_var is not None:
-                assert part.running_mean is not None
-                part.running_mean.normal_(0, 0.3)
-                part.running_var.uniform_(0.3, 3)
-            if isinstance(part, nn.BatchNorm2d) and part.affine:
-                part.weight.uniform_(0.5, 2)
-                part.bias.normal_(0, 0.3)
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d) and module.running_var is not None:
+                assert module.running_mean is not None
+                module.running_mean.normal_(0, 0.3)
+                module.running_var.uniform_(0.3, 3)
+            if isinstance(module, nn.BatchNorm2d) and module.affine:
+                module.weight.uniform_(0.5, 2)
+                module.bias.normal_(0, 0.3)
     return model.eval()
 
 
@@ -97,10 +97,10 @@ X = torch.rand(7, 3, 8, 8, generator=torch.Generator().manual_seed(1))
 
 
 def normalizations(model: nn.Module, x: Tensor) -> int:
-    """How many BatchNorms are run."""
+    """Count the BatchNorms that are called."""
     calls: list[int] = []
-    parts = [part for part in model.modules() if isinstance(part, nn.BatchNorm2d)]
-    handles = [part.register_forward_hook(lambda *_: calls.append(1)) for part in parts]
+    modules = [module for module in model.modules() if isinstance(module, nn.BatchNorm2d)]
+    handles = [module.register_forward_hook(lambda *_: calls.append(1)) for module in modules]
     model(x)
     for handle in handles:
         handle.remove()
@@ -113,62 +113,62 @@ def gradient(model: nn.Module, x: Tensor) -> Tensor:
 
 
 def check_same(model: nn.Module, x: Tensor = X) -> FusedModel:
-    prepared = fuse(model, x)
-    assert isinstance(prepared, FusedModel)
-    assert prepared.original is model
-    assert prepared.fused is not model
-    torch.testing.assert_close(prepared(x), model(x), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(gradient(prepared, x), gradient(model, x), rtol=1e-3, atol=1e-4)
-    assert not any(parameter.requires_grad for parameter in prepared.fused.parameters())
-    return prepared
+    fused_model = fuse(model, x)
+    assert isinstance(fused_model, FusedModel)
+    assert fused_model.original is model
+    assert fused_model.fused is not model
+    torch.testing.assert_close(fused_model(x), model(x), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(gradient(fused_model, x), gradient(model, x), rtol=1e-3, atol=1e-4)
+    assert not any(parameter.requires_grad for parameter in fused_model.fused.parameters())
+    return fused_model
 
 
 @pytest.mark.parametrize("name", WIRED)
-def test_every_wiring(name: str) -> None:
+def test_every_wiring_is_fused(name: str) -> None:
     function, left = WIRED[name]
-    model = settled(Net(function))
-    prepared = check_same(model)
+    model = in_eval_mode(Net(function))
+    fused_model = check_same(model)
     for x in (X, X[:2], X / 4, 0.8 + X / 5):
-        torch.testing.assert_close(prepared(x), model(x), rtol=1e-4, atol=1e-5)
-    assert normalizations(prepared.fused, X) == left
+        torch.testing.assert_close(fused_model(x), model(x), rtol=1e-4, atol=1e-5)
+    assert normalizations(fused_model.fused, X) == left
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("options", [{}, {"affine": False}, {"eps": 0.1}])
-def test_folded(dtype: torch.dtype, options: dict[str, Any]) -> None:
-    model = settled(plain(**options)).to(dtype)
+def test_batch_norms_are_folded(dtype: torch.dtype, options: dict[str, Any]) -> None:
+    model = in_eval_mode(plain(**options)).to(dtype)
     assert normalizations(model, X.to(dtype)) == 2
-    prepared = check_same(model, X.to(dtype))
-    assert normalizations(prepared.fused, X.to(dtype)) == 0
-    assert prepared(X.to(dtype)).dtype == dtype
+    fused_model = check_same(model, X.to(dtype))
+    assert normalizations(fused_model.fused, X.to(dtype)) == 0
+    assert fused_model(X.to(dtype)).dtype == dtype
 
 
 def test_convolutions_without_bias_in_groups_and_strides() -> None:
     first = nn.Conv2d(3, 6, 3, stride=2, bias=False, groups=3)
-    model = settled(nn.Sequential(first, nn.BatchNorm2d(6), nn.Identity(), nn.Flatten(), nn.Linear(54, 5)))
+    model = in_eval_mode(nn.Sequential(first, nn.BatchNorm2d(6), nn.Identity(), nn.Flatten(), nn.Linear(54, 5)))
     assert normalizations(check_same(model).fused, X) == 0
 
 
-def test_parts_may_have_any_names() -> None:
+def test_modules_may_have_any_names() -> None:
     names = ("part4", "part3", "part2", "part1", "part0")  # those that the copy gives, in another order
     layers = (nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Linear(216, 5))
-    model = settled(nn.Sequential(OrderedDict(zip(names, layers, strict=True))))
+    model = in_eval_mode(nn.Sequential(OrderedDict(zip(names, layers, strict=True))))
     assert normalizations(check_same(model).fused, X) == 0
 
 
 @pytest.mark.parametrize("name", ["mnistnet", "vgg16", "resnet18"])
 def test_every_normalization_of_our_networks_is_folded(name: str) -> None:
     channels, width = (1, 64) if name == "mnistnet" else (3, 4)
-    model = settled(models.build(name, num_classes=10, in_channels=channels, width=width))
+    model = in_eval_mode(models.build(name, num_classes=10, in_channels=channels, width=width))
     side = 28 if name == "mnistnet" else 32
     x = torch.rand(5, channels, side, side)
-    prepared = fuse(model, x)
-    assert isinstance(prepared, FusedModel)
-    torch.testing.assert_close(prepared(x), model(x), rtol=1e-4, atol=1e-4)
-    assert normalizations(prepared.fused, x) == 0
+    fused_model = fuse(model, x)
+    assert isinstance(fused_model, FusedModel)
+    torch.testing.assert_close(fused_model(x), model(x), rtol=1e-4, atol=1e-4)
+    assert normalizations(fused_model.fused, x) == 0
     assert normalizations(model, x) == {"mnistnet": 0, "vgg16": 13, "resnet18": 20}[name]
-    convolutions = [part for part in prepared.fused.modules() if isinstance(part, nn.Conv2d)]
-    assert all(part.weight.is_contiguous(memory_format=torch.channels_last) for part in convolutions)
+    convolutions = [module for module in fused_model.fused.modules() if isinstance(module, nn.Conv2d)]
+    assert all(module.weight.is_contiguous(memory_format=torch.channels_last) for module in convolutions)
 
 
 def wrapped(model: nn.Module) -> nn.Module:
@@ -183,13 +183,13 @@ def wrapped(model: nn.Module) -> nn.Module:
     return nn.Sequential(Front(), model)
 
 
-def test_what_can_be_folded_is_folded_inside_what_cannot_be_traced() -> None:
-    prepared = check_same(settled(wrapped(wrapped(plain()))))
-    assert normalizations(prepared.fused, X) == 0
+def test_foldable_modules_inside_untraceable_ones_are_folded() -> None:
+    fused_model = check_same(in_eval_mode(wrapped(wrapped(plain()))))
+    assert normalizations(fused_model.fused, X) == 0
 
 
 class Fingerprint:
-    """All of a model that a copy must not change."""
+    """Everything of a model that making a copy must not change."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -197,16 +197,16 @@ class Fingerprint:
         self.seen = self._seen()
 
     def _seen(self) -> list[object]:
-        parts = [
-            (name, id(part), part.training, list(part._forward_hooks.items()), list(part._forward_pre_hooks.items()),
-             list(vars(part)))
-            for name, part in self.model.named_modules()
+        modules = [
+            (name, id(module), module.training, list(module._forward_hooks.items()),
+             list(module._forward_pre_hooks.items()), list(vars(module)))
+            for name, module in self.model.named_modules()
         ]  # fmt: skip
         tensors = [
             (name, id(value), value.requires_grad, value.stride(), value.grad)
             for name, value in self.model.state_dict(keep_vars=True).items()
         ]
-        return [parts, tensors]
+        return [modules, tensors]
 
     def check(self) -> None:
         assert self._seen() == self.seen
@@ -217,8 +217,8 @@ class Fingerprint:
 
 
 @pytest.mark.parametrize("name", WIRED)
-def test_the_model_stays_as_it_is(name: str) -> None:
-    model = settled(Net(WIRED[name][0]))
+def test_the_model_is_unchanged(name: str) -> None:
+    model = in_eval_mode(Net(WIRED[name][0]))
     model.get_parameter("a.weight").requires_grad_(False)
     seen: list[Tensor] = []
     if name != "nothing to fold":
@@ -235,23 +235,23 @@ def test_the_model_stays_as_it_is(name: str) -> None:
 
 
 def test_the_copy_shares_nothing_with_the_model() -> None:
-    model = settled(plain())
-    prepared = check_same(model)
-    expected = prepared(X)
+    model = in_eval_mode(plain())
+    fused_model = check_same(model)
+    expected = fused_model(X)
     with torch.no_grad():
         for value in (*model.parameters(), *model.buffers()):
             value.zero_()
-    assert torch.equal(prepared(X), expected)
+    assert torch.equal(fused_model(X), expected)
 
 
-def test_it_is_no_module_of_its_own() -> None:
-    model = settled(plain())
-    prepared = check_same(model)
-    assert list(prepared.parameters()) == []
-    assert not prepared.training
-    prepared.train()
-    assert not any(part.training for part in (*model.modules(), *prepared.fused.modules()))
-    assert fuse(prepared, X) is prepared
+def test_the_model_and_its_copy_are_no_submodules() -> None:
+    model = in_eval_mode(plain())
+    fused_model = check_same(model)
+    assert list(fused_model.parameters()) == []
+    assert not fused_model.training
+    fused_model.train()
+    assert not any(module.training for module in (*model.modules(), *fused_model.fused.modules()))
+    assert fuse(fused_model, X) is fused_model
 
 
 class Stubborn(nn.Module):
@@ -322,7 +322,7 @@ class Blind(nn.Module):
         lambda model: nn.Sequential(copy.deepcopy(model.inner), nn.Unflatten(1, (5, 1))),
     ],
 )
-def test_a_copy_that_is_not_the_same_is_not_used(copied: Callable[[Stubborn], nn.Module]) -> None:
+def test_a_copy_with_other_outputs_is_not_used(copied: Callable[[Stubborn], nn.Module]) -> None:
     model = Stubborn(copied).eval()
     before = Fingerprint(model)
     assert fuse(model, X) is model
@@ -333,33 +333,33 @@ def test_a_copy_that_is_not_the_same_is_not_used(copied: Callable[[Stubborn], nn
 
 def test_a_model_without_gradient_is_copied_too() -> None:
     model = Blind(nn.Sequential(nn.Flatten(), nn.Linear(192, 5)).requires_grad_(False)).eval()
-    prepared = fuse(model, X)
-    assert isinstance(prepared, FusedModel)
-    assert torch.equal(prepared(X), model(X))
+    fused_model = fuse(model, X)
+    assert isinstance(fused_model, FusedModel)
+    assert torch.equal(fused_model(X), model(X))
 
 
 class Drawing(nn.Module):
-    """Draws in evaluation mode too."""
+    """A model that is random in evaluation mode too."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.inner = settled(plain())
+        self.inner = in_eval_mode(plain())
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.inner(x + 0.01 * torch.randn_like(x))
         return logits
 
 
-def test_a_model_that_draws_is_left_as_it_is() -> None:
+def test_a_randomized_model_is_not_fused() -> None:
     model = Drawing().eval()
     state = torch.get_rng_state()
     assert fuse(model, X) is model
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_model_in_training_mode_is_left_as_it_is() -> None:
-    model = settled(plain())
-    inner = next(part for part in model.modules() if isinstance(part, nn.BatchNorm2d))
+def test_a_model_in_training_mode_is_not_fused() -> None:
+    model = in_eval_mode(plain())
+    inner = next(module for module in model.modules() if isinstance(module, nn.BatchNorm2d))
     inner.train()
     assert fuse(model, X) is model
     assert inner.training
@@ -369,17 +369,17 @@ def test_a_model_in_training_mode_is_left_as_it_is() -> None:
     "output",
     [lambda z: (z, z), lambda z: {"logits": z}, lambda z: z.tolist(), lambda z: z.sum(), lambda z: z.argmax(1)],
 )
-def test_what_are_no_logits_is_left_to_the_attack(output: Callable[[Tensor], object]) -> None:
+def test_outputs_that_are_no_logits_raise_no_error(output: Callable[[Tensor], object]) -> None:
     class Odd(nn.Module):
         def forward(self, x: Tensor) -> object:
             return output(x.flatten(1))
 
     model = Odd().eval()
-    prepared = fuse(model, X)
-    assert prepared is model or isinstance(prepared, FusedModel)
+    fused_model = fuse(model, X)
+    assert fused_model is model or isinstance(fused_model, FusedModel)
 
 
-def test_a_model_that_takes_no_few_images_is_left_as_it_is() -> None:
+def test_a_model_that_needs_larger_batches_is_not_fused() -> None:
     class Sized(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x.reshape(7, 192)
@@ -389,22 +389,22 @@ def test_a_model_that_takes_no_few_images_is_left_as_it_is() -> None:
     assert PGD(0.05, steps=12, success="last").run(model, X, torch.arange(7)).x_adv.shape == X.shape
 
 
-def test_hooks_that_change_the_output_are_run_by_the_copy() -> None:
-    model = settled(plain())
+def test_the_copy_runs_hooks_that_change_the_output() -> None:
+    model = in_eval_mode(plain())
     model.register_forward_hook(lambda _, __, output: 2 * output)
     model.get_submodule("0").register_forward_pre_hook(lambda _, inputs: (inputs[0] / 2,))
-    prepared = check_same(model)
-    assert normalizations(prepared.fused, X) == 2
+    fused_model = check_same(model)
+    assert normalizations(fused_model.fused, X) == 2
 
 
 def copied(model: nn.Module) -> nn.Module:
-    prepared = fuse(model, X)
-    assert isinstance(prepared, FusedModel)
-    return prepared.fused
+    fused_model = fuse(model, X)
+    assert isinstance(fused_model, FusedModel)
+    return fused_model.fused
 
 
 def wake(model: nn.Module) -> None:
-    """Write the weights behind the back of the count of writes."""
+    """Write to the weights without changing their version counters."""
     model.get_parameter("3.weight").data.mul_(2.0)
 
 
@@ -413,14 +413,14 @@ CHANGES: dict[str, Callable[[nn.Module], object]] = {
     "written unseen": wake,
     "loaded": lambda model: model.load_state_dict(model.state_dict()),
     "a hook": lambda model: model.register_forward_hook(lambda *_: None),
-    "another part": lambda model: setattr(model, "3", nn.Linear(6 * 64, 5).eval()),
+    "another module": lambda model: setattr(model, "3", nn.Linear(6 * 64, 5).eval()),
     "another activation": lambda model: setattr(model.get_submodule("0"), "2", nn.Softplus().eval()),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_the_copy_is_kept_until_the_model_changes(change: str) -> None:
-    model = settled(plain())
+def test_the_copy_is_cached_until_the_model_changes(change: str) -> None:
+    model = in_eval_mode(plain())
     first = copied(model)
     assert copied(model) is first
     assert PGD(0.05, steps=10).run(model, X, torch.zeros(7, dtype=torch.int64)).forwards.any()
@@ -432,8 +432,8 @@ def test_the_copy_is_kept_until_the_model_changes(change: str) -> None:
     assert copied(model) is second
 
 
-def test_the_copy_goes_with_its_model() -> None:
-    model = settled(plain())
+def test_the_copy_is_deleted_with_its_model() -> None:
+    model = in_eval_mode(plain())
     there = weakref.ref(copied(model))
     assert there() is not None
     del model
@@ -441,23 +441,23 @@ def test_the_copy_goes_with_its_model() -> None:
     assert there() is None
 
 
-def test_black_images_are_no_obstacle() -> None:
+def test_a_model_is_fused_on_black_images() -> None:
     # All positions are equal, so that poolings could choose any.
     body = nn.Sequential(unit(3, 6), nn.MaxPool2d(2), unit(6, 6), nn.MaxPool2d(2))
-    model = settled(nn.Sequential(body, nn.Flatten(), nn.Linear(24, 5)))
-    prepared = fuse(model, torch.zeros_like(X))
-    assert isinstance(prepared, FusedModel)
-    assert normalizations(prepared.fused, X) == 0
+    model = in_eval_mode(nn.Sequential(body, nn.Flatten(), nn.Linear(24, 5)))
+    fused_model = fuse(model, torch.zeros_like(X))
+    assert isinstance(fused_model, FusedModel)
+    assert normalizations(fused_model.fused, X) == 0
 
 
 @pytest.mark.parametrize("attack", [PGD(0.03, steps=12), PGD(0.4, steps=12, norm="l2", restarts=2), PGD(0.03, steps=3)])
-def test_attacks_find_the_same_with_a_copy(attack: Attack) -> None:
+def test_attacks_find_the_same_images_with_a_copy(attack: Attack) -> None:
     # In float64 roundings do not matter.
-    model, x = settled(plain()).double(), X.double()
+    model, x = in_eval_mode(plain()).double(), X.double()
     y = model(x).argmax(1)
     y[0] = (y[0] + 1) % 5
-    prepared = check_same(model, x)
-    by_model, by_copy = attack.run(model, x, y), attack.run(prepared, x, y)
+    fused_model = check_same(model, x)
+    by_model, by_copy = attack.run(model, x, y), attack.run(fused_model, x, y)
     in_training = attack.run(FusedModel(model, model), x, y)
     assert by_model.success[0]
     for other in (by_copy, in_training):
@@ -465,8 +465,8 @@ def test_attacks_find_the_same_with_a_copy(attack: Attack) -> None:
         torch.testing.assert_close(other.x_adv, by_model.x_adv, rtol=0, atol=1e-12)
 
 
-def test_the_largest_difference_of_the_logits_is_an_attribute() -> None:
-    model = settled(plain())
+def test_the_largest_logit_difference_is_reported() -> None:
+    model = in_eval_mode(plain())
     fused = fuse(model, x := torch.rand(2, 3, 8, 8))
     assert isinstance(fused, FusedModel)
     with torch.no_grad():

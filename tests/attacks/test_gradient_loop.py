@@ -32,18 +32,18 @@ def model() -> nn.Linear:
 
 @pytest.fixture
 def rows(model: nn.Linear) -> list[int]:
-    """How many images each call of the model was given."""
-    return watched(model)
+    """The batch size of each call of the model."""
+    return batch_sizes(model)
 
 
-def watched(model: nn.Module) -> list[int]:
+def batch_sizes(model: nn.Module) -> list[int]:
     sizes: list[int] = []
     model.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
     return sizes
 
 
 def images(*needed: int) -> tuple[Tensor, Tensor]:
-    """Images of class 0 that are fooled after so many steps of STEP; 0 is misclassified from the beginning."""
+    """Images of class 0 that need these numbers of steps of STEP to be fooled; 0 is misclassified without an attack."""
     t = -(torch.tensor(needed, dtype=torch.float64) - 0.5) * STEP
     return 0.5 + t[:, None] * SIGNS, torch.zeros(len(needed), dtype=torch.int64)
 
@@ -56,19 +56,18 @@ def test_an_example_ends_at_the_first_image_that_fools(model: nn.Linear, rows: l
     x, y = images(*NEEDED)
     result = bim().run(model, x, y)
     assert result.success.tolist() == [needed <= STEPS for needed in NEEDED]
-    # The image after k steps is seen by pass k + 1, which also differentiates there for who stands, unless the steps
-    # are over.
+    # Pass k + 1 classifies the image after k steps, and differentiates there for active examples if a step is left.
     assert result.forwards.tolist() == [min(needed, STEPS) + 1 for needed in NEEDED]
     assert result.backwards.tolist() == [min(needed, STEPS) for needed in NEEDED]
     made = torch.tensor([min(needed, STEPS) for needed in NEEDED], dtype=torch.float64)
     torch.testing.assert_close(result.x_adv, x + STEP * made[:, None] * SIGNS, rtol=0, atol=1e-15)
     assert torch.equal(result.x_adv[made == 0], x[made == 0])
-    # Who is fooled is no longer run: 9 at first, then those who need more.
+    # Fooled examples are dropped: 9 at first, then those that need more steps.
     assert rows == [sum(needed >= k for needed in NEEDED) for k in range(STEPS + 1)]
     assert rows == [9, 7, 6, 5, 4, 3]
 
 
-def test_clean_logits_save_the_misclassified(model: nn.Linear, rows: list[int]) -> None:
+def test_given_clean_logits_save_passes_of_misclassified_examples(model: nn.Linear, rows: list[int]) -> None:
     x, y = images(*NEEDED)
     with torch.no_grad():
         clean = model(x)
@@ -110,7 +109,7 @@ def test_a_start_that_fools_is_returned(model: nn.Linear) -> None:
     assert result.forwards[~at_once].min() >= 3
 
 
-def test_last_makes_all_steps(model: nn.Linear, rows: list[int]) -> None:
+def test_with_success_last_all_steps_are_made(model: nn.Linear, rows: list[int]) -> None:
     x, y = images(*NEEDED)
     result = bim(success="last").run(model, x, y)
     assert result.success.tolist() == [needed <= STEPS for needed in NEEDED]
@@ -120,15 +119,15 @@ def test_last_makes_all_steps(model: nn.Linear, rows: list[int]) -> None:
     assert rows == [9] * (STEPS + 1)
 
 
-def test_last_judges_the_last_image_only(model: nn.Linear) -> None:
-    # An objective that leads back: misclassified at first, right in the end.
+def test_with_success_last_only_the_final_iterate_counts(model: nn.Linear) -> None:
+    # A loss that leads back: misclassified at first, right in the end.
     x, y = images(-1, 6)
     back = bim(loss=lambda z, y, clean: -plain(z, y, clean), success="last").run(model, x, y)
     assert back.success.tolist() == [False, False]
     assert bim(loss=lambda z, y, clean: -plain(z, y, clean)).run(model, x, y).success.tolist() == [True, False]
 
 
-def test_a_call_does_not_judge_the_last_image(model: nn.Linear, rows: list[int]) -> None:
+def test_a_call_does_not_classify_the_final_iterate(model: nn.Linear, rows: list[int]) -> None:
     x, y = images(*NEEDED)
     x_adv = bim(success="last")(model, x, y)
     assert rows == [9] * STEPS
@@ -149,7 +148,7 @@ def test_nothing_is_run_when_all_are_misclassified(model: nn.Linear, rows: list[
 
 
 @pytest.mark.parametrize("success", ["any", "last"])
-def test_a_start_for_none_is_not_drawn(model: nn.Linear, rows: list[int], success: Success) -> None:
+def test_no_start_is_drawn_without_active_examples(model: nn.Linear, rows: list[int], success: Success) -> None:
     x, y = images(0, 0)
     state = AttackState(model, x, y)
     state.fooled[:] = True
@@ -161,7 +160,7 @@ def test_a_start_for_none_is_not_drawn(model: nn.Linear, rows: list[int], succes
     assert sum(rows) == (2 if success == "any" else 0)  # the clean pass
 
 
-def test_steps_are_told_whom_they_move(model: nn.Linear) -> None:
+def test_steps_get_the_positions_of_the_active_examples(model: nn.Linear) -> None:
     x, y = images(*NEEDED)
     state, seen = AttackState(model, x, y), []
 
@@ -183,9 +182,9 @@ def test_averaged_gradients_count_every_pass(model: nn.Linear, rows: list[int]) 
     assert torch.equal(result.x_adv, single.x_adv)
     assert torch.equal(result.success, single.success)
     assert torch.equal(result.backwards, 3 * single.backwards)
-    # The last image is judged once.
-    judged = torch.tensor([needed >= STEPS for needed in NEEDED]).long()
-    assert torch.equal(result.forwards, 3 * (single.forwards - judged) + judged)
+    # The final iterate is classified once.
+    classified = torch.tensor([needed >= STEPS for needed in NEEDED]).long()
+    assert torch.equal(result.forwards, 3 * (single.forwards - classified) + classified)
     assert result.forwards.sum() + single.forwards.sum() == sum(rows)
 
 

@@ -12,9 +12,9 @@ import ctrobust.attacks
 from ctrobust.attacks import ATTACK_LOSSES, ATTACKS, CW, FGSM, MIFGSM, PGD, Attack, parse
 from ctrobust.errors import InputError
 
-GREY = st.integers(0, 255).map(lambda k: k / 255)
+LEVELS = st.integers(0, 255).map(lambda k: k / 255)
 DECIMAL = st.decimals(0, 1, places=3).map(float)
-RADIUS = GREY | GREY.map(lambda eps: eps / 4) | GREY.map(lambda eps: eps / 30) | DECIMAL | st.floats(0, 1)
+RADIUS = LEVELS | LEVELS.map(lambda eps: eps / 4) | LEVELS.map(lambda eps: eps / 30) | DECIMAL | st.floats(0, 1)
 GAMMA = st.integers(0, 10).map(str) | st.sampled_from(["1/3", "2.5", "8/255", "1e-3", "0.1"])
 LOSS = (
     st.sampled_from(list(ATTACK_LOSSES))
@@ -26,7 +26,7 @@ COMMON = {
     "success": st.sampled_from(["any", "last"]),
     "seed": st.integers(-(10**18) + 1, 10**18 - 1),
 }
-ASCENDED = st.fixed_dictionaries({"loss": LOSS, "targeted": st.just(False)}) | st.fixed_dictionaries(
+LOSS_FIELDS = st.fixed_dictionaries({"loss": LOSS, "targeted": st.just(False)}) | st.fixed_dictionaries(
     {"loss": st.sampled_from(["ce", "margin"]), "targeted": st.just(True)}
 )
 COUNT = st.integers(1, 10**6)
@@ -58,7 +58,7 @@ def values(name: str) -> st.SearchStrategy[tuple[str, Attack]]:
     """Attacks of that name with any values of their fields."""
     kind, original = FIELDS[name]
     fields = st.fixed_dictionaries({"eps": RADIUS}, optional={**COMMON, **original})
-    return st.tuples(fields, ASCENDED).map(lambda given: (name, kind(**given[0], **given[1])))
+    return st.tuples(fields, LOSS_FIELDS).map(lambda given: (name, kind(**given[0], **given[1])))
 
 
 ATTACK = st.sampled_from(list(FIELDS)).flatmap(values) | CARLINI.map(lambda given: ("cw", carlini(**given)))
@@ -168,8 +168,8 @@ NUMBER = "is not a number; write 0.03 or 8/255"
         ("pgd:eps=inf,norm=l2", "eps must be a finite number of at least 0; got inf"),
         ("pgd:eps=1,norm=l1", "norm must be one of 'linf', 'l2'; got 'l1'"),
         ("pgd:eps=.1,targeted=yes", "targeted is true or false, got 'yes'"),
-        ("pgd:eps=.1,targeted=true,loss=std", "an attack towards given classes ascends ce or margin, got std"),
-        ("s-pgd:eps=.1,targeted=true", "an attack towards given classes ascends ce or margin, got std"),
+        ("pgd:eps=.1,targeted=true,loss=std", "an attack with targeted=true uses loss ce or margin, got std"),
+        ("s-pgd:eps=.1,targeted=true", "an attack with targeted=true uses loss ce or margin, got std"),
         ("mifgsm:eps=.1,momentum=2", "momentum must be a finite number between 0 and 1; got 2.0"),
         ("pgd:eps=8/255,steps=2.5", "steps is a whole number, got '2.5'"),
         ("pgd:eps=8/255,steps=1e2", "steps is a whole number, got '1e2'"),

@@ -42,7 +42,7 @@ def by_hand(
 @pytest.mark.parametrize("loss", ["ce", plain])
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 @pytest.mark.parametrize(("steps", "momentum"), [(1, 1.0), (3, 1.0), (10, 1.0), (10, 0.3), (5, 0.0)])
-def test_recursion(
+def test_agrees_with_the_recursion(
     network: nn.Sequential,
     digits: tuple[Tensor, Tensor],
     loss: str | Loss,
@@ -85,7 +85,7 @@ class Turning(nn.Module):
         return torch.stack([torch.ones_like(x[:, 0]) * 1e3, (slope * x).sum(1)], 1)
 
 
-def test_the_memory_outweighs_a_smaller_gradient() -> None:
+def test_the_accumulated_gradient_outweighs_a_smaller_one() -> None:
     # The gradients' means are divided out: (4, 2) -> (4/3, 2/3), then (-1, 2) -> (-2/3, 4/3): their sum keeps signs.
     model = Turning(torch.tensor([4.0, 2.0]).double(), torch.tensor([-1.0, 2.0]).double(), 0.01)
     x, y = torch.full((1, 2), 0.5, dtype=torch.float64), torch.tensor([0])
@@ -97,7 +97,7 @@ def test_the_memory_outweighs_a_smaller_gradient() -> None:
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_a_zero_gradient_moves_nothing_and_forgets_nothing(norm: Norm) -> None:
+def test_a_zero_gradient_changes_neither_image_nor_accumulated_gradient(norm: Norm) -> None:
     still = torch.zeros(2, dtype=torch.float64)
     x, y = torch.full((3, 2), 0.5, dtype=torch.float64), torch.zeros(3, dtype=torch.int64)
     flat = Turning(still, still, 0.01)
@@ -168,7 +168,9 @@ def test_targeted(loss: str, network: nn.Sequential, digits: tuple[Tensor, Tenso
     assert torch.equal(network(found.x_adv).argmax(1) == target, found.success)
 
 
-def test_memories_are_not_mixed_up_when_examples_fall(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
+def test_accumulated_gradients_are_not_mixed_up_when_examples_are_broken(
+    network: nn.Sequential, digits: tuple[Tensor, Tensor]
+) -> None:
     x, y = digits
     dropping = MIFGSM(EPS, success="any").run(network, x, y)
     carrying = MIFGSM(EPS, success="last").run(network, x, y)
@@ -190,7 +192,7 @@ def test_outcomes_do_not_depend_on_the_batch(network: nn.Sequential, digits: tup
                 assert torch.equal(getattr(stage, name), getattr(whole, name)[indices]), name
 
 
-def test_averaged_gradients() -> None:
+def test_eot_averages_gradients() -> None:
     model, x, y, _ = problem(6)
     single = MIFGSM(0.3, steps=4).run(model, x, y)
     averaged = MIFGSM(0.3, steps=4, eot=2).run(model, x, y)

@@ -1,4 +1,4 @@
-"""Inputs that do not fit are refused in words, before the model is run where possible."""
+"""Invalid inputs raise clear errors, before the model is run where possible."""
 
 from collections.abc import Callable
 from typing import Any
@@ -71,7 +71,7 @@ BATCHES = (
 
 @every_attack
 @pytest.mark.parametrize(("x", "y", "keys", "message"), BATCHES, ids=[message for *_, message in BATCHES])
-def test_batch(attack: Attack, x: Tensor, y: Tensor, keys: Tensor | None, message: str) -> None:
+def test_invalid_batches_raise(attack: Attack, x: Tensor, y: Tensor, keys: Tensor | None, message: str) -> None:
     model = Gives(lambda x: x.flatten(1)).eval()
     for call in (lambda: attack(model, x, y, keys), lambda: attack.run(model, x, y, keys)):
         with pytest.raises(InputError) as caught:
@@ -80,7 +80,7 @@ def test_batch(attack: Attack, x: Tensor, y: Tensor, keys: Tensor | None, messag
     assert model.calls == 0
 
 
-def test_possible_batches() -> None:
+def test_valid_batches() -> None:
     for x in (X, with_pixel(0.0), with_pixel(1.0), X.double(), X.half()):
         for y in (Y, Y.int(), Y.to(torch.uint8)):
             assert check_batch(x, y, None).tolist() == [0, 1, 2]
@@ -99,8 +99,8 @@ OUTPUTS: list[tuple[Callable[[Tensor], Tensor], str]] = [
 
 @every_attack
 @pytest.mark.parametrize(("function", "message"), OUTPUTS)
-def test_logits(attack: Attack, function: Callable[[Tensor], Tensor], message: str) -> None:
-    # In evaluation mode long attacks first try to make a copy, which must not change what is said.
+def test_invalid_logits_raise(attack: Attack, function: Callable[[Tensor], Tensor], message: str) -> None:
+    # In evaluation mode long attacks first try to make a fused copy, which must not change the message.
     for training in (True, False):
         model = Gives(function).train(training)
         with pytest.raises(InputError) as caught:
@@ -110,13 +110,13 @@ def test_logits(attack: Attack, function: Callable[[Tensor], Tensor], message: s
 
 
 @every_attack
-def test_labels_below_zero(attack: Attack) -> None:
+def test_negative_labels_raise(attack: Attack) -> None:
     with pytest.raises(InputError) as caught:
         attack(Gives(lambda x: x.flatten(1)), X, Y - 1)
     assert str(caught.value) == "labels are in 0..3, got -1 to 1"
 
 
-def test_one_bad_logit_is_enough() -> None:
+def test_one_infinite_logit_raises() -> None:
     for bad in (float("nan"), float("inf"), float("-inf")):
         logits = torch.zeros(3, 4)
         assert check_logits(logits, Y) is logits
@@ -126,7 +126,7 @@ def test_one_bad_logit_is_enough() -> None:
 
 
 @every_attack
-def test_other_things_than_tensors_and_modules(attack: Attack) -> None:
+def test_arguments_that_are_no_tensors_or_modules_raise(attack: Attack) -> None:
     model = Gives(lambda x: x.flatten(1)).eval()
     calls: tuple[Any, ...] = (attack, attack.run)
     for call in calls:
@@ -140,7 +140,7 @@ def test_other_things_than_tensors_and_modules(attack: Attack) -> None:
 
 @pytest.mark.parametrize("noise", [nn.Dropout(), nn.Dropout2d(), nn.BatchNorm2d(1), regularizers.Dropout(0.5)])
 @every_attack
-def test_a_model_in_training_mode_is_warned_of(attack: Attack, noise: nn.Module) -> None:
+def test_a_model_in_training_mode_gives_a_warning(attack: Attack, noise: nn.Module) -> None:
     model = nn.Sequential(noise, nn.Flatten())
     calls: tuple[Callable[[nn.Module, Tensor, Tensor], object], ...] = (attack, attack.run)
     for call in calls:
@@ -154,7 +154,7 @@ def test_a_model_in_training_mode_is_warned_of(attack: Attack, noise: nn.Module)
 
 
 @pytest.mark.parametrize("attack", [FGSM(0.1), PGD(0.1, success="last"), APGD(0.1, steps=3), Square(0.1, queries=5)])
-def test_probabilities_are_warned_of(attack: Attack) -> None:
+def test_probabilities_give_a_warning(attack: Attack) -> None:
     x = torch.rand(8, 1, 2, 2, generator=torch.Generator().manual_seed(0))
     y = torch.zeros(8, dtype=torch.int64)
     model = nn.Flatten().eval()
@@ -168,9 +168,9 @@ def test_probabilities_are_warned_of(attack: Attack) -> None:
 
 
 @pytest.mark.parametrize("error", [None, RuntimeError("broken")])
-def test_untouched(error: Exception | None) -> None:
+def test_modes_and_generators_are_restored(error: Exception | None) -> None:
     model = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout().eval(), nn.Dropout()))
-    modes = [part.training for part in model.modules()]
+    modes = [module.training for module in model.modules()]
     generator = torch.get_rng_state()
 
     def disturb() -> None:
@@ -190,5 +190,5 @@ def test_untouched(error: Exception | None) -> None:
             with pytest.raises(RuntimeError, match="broken"):
                 disturb()
         assert torch.is_inference_mode_enabled()
-    assert [part.training for part in model.modules()] == modes
+    assert [module.training for module in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), generator)

@@ -34,12 +34,12 @@ def problem(C: int) -> tuple[nn.Sequential, Tensor, Tensor, Tensor]:
 
 
 def best(x: Tensor, direction: Tensor, eps: float) -> Tensor:
-    """The corner of ball and box that is furthest along w_1 - w_0."""
+    """The corner of ball and box that is farthest along w_1 - w_0."""
     return (x + eps * direction.sign()).clamp(0, 1)
 
 
 def start_of(eps: float, x: Tensor, keys: Tensor | None = None, seed: int = 0) -> Tensor:
-    """Where PGD begins: it makes one step of nothing."""
+    """The start of PGD, by one step of size 0."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(x[0].numel(), 3, dtype=x.dtype))
     attack = PGD(eps, steps=1, step_size=0.0, success="last", seed=seed)
     return attack(model, x, torch.zeros(len(x), dtype=torch.int64), keys)
@@ -166,7 +166,7 @@ def test_dropping_the_fooled_changes_nothing_for_the_others(
 
 
 def inner(C: int = 6) -> tuple[nn.Sequential, Tensor, Tensor, Tensor, Tensor]:
-    """The same with grey images of class 0, and their l2 distances to class 1."""
+    """A linear model with images of class 0 inside the box, and their l2 distances to class 1."""
     model, x, y, direction = problem(C)
     x = 0.45 + 0.1 * x
     logits = model(x).detach()
@@ -214,8 +214,8 @@ def test_start_in_l2_is_in_the_ball_and_the_box(digits: tuple[Tensor, Tensor]) -
     assert moved.max() <= 2 + 1e-12
     assert moved.min() > 0.5  # much is cut off at black and white
     direction = draws.normal(torch.arange(250), draws.stream(3, "pgd"), (1, 14, 14)).double()
-    grey = (x > 0.01) & (x < 0.99) & (start > 0) & (start < 1)
-    assert torch.equal((start - x).sign()[grey], direction.sign()[grey])
+    inside = (x > 0.01) & (x < 0.99) & (start > 0) & (start < 1)
+    assert torch.equal((start - x).sign()[inside], direction.sign()[inside])
 
 
 def near(count: int) -> tuple[nn.Module, Tensor, Tensor]:
@@ -227,7 +227,7 @@ def near(count: int) -> tuple[nn.Module, Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("success", ["any", "last"])
-def test_restarts_begin_elsewhere_and_spare_the_fooled(success: Success) -> None:
+def test_restarts_have_other_starts_and_skip_fooled_examples(success: Success) -> None:
     model, x, y = near(200)
     starts = []
     for restart in range(3):
@@ -245,7 +245,7 @@ def test_restarts_begin_elsewhere_and_spare_the_fooled(success: Success) -> None
     for i in range(200):
         expected = starts[first[i] if fooled[i] else 2][i]
         torch.testing.assert_close(result.x_adv[i], expected, rtol=0, atol=1e-15)
-    # A clean pass where misclassified images are left alone; then for each start one to differentiate and one to judge;
+    # A clean pass where misclassified images are not attacked; for each start one to differentiate and one to classify;
     # a start that was seen to fool needs neither the latter nor a gradient.
     tries = torch.where(fooled, first + 1, 3)
     clean, unneeded = (1, fooled.long()) if success == "any" else (0, torch.zeros(200, dtype=torch.int64))
@@ -254,7 +254,7 @@ def test_restarts_begin_elsewhere_and_spare_the_fooled(success: Success) -> None
     assert torch.equal(attack(model, x, y), result.x_adv)
 
 
-def test_one_restart_is_none() -> None:
+def test_one_restart_is_the_default() -> None:
     model, x, y = near(50)
     assert torch.equal(PGD(0.1, steps=2, restarts=1)(model, x, y), PGD(0.1, steps=2)(model, x, y))
 
@@ -288,7 +288,7 @@ def test_averaging_overcomes_noise_in_the_gradient() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:the model is in training mode")
-def test_a_random_model_is_attacked_as_it_is(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
+def test_a_randomized_model_is_attacked_without_eot(network: nn.Sequential, digits: tuple[Tensor, Tensor]) -> None:
     x, y = digits[0][:60], digits[1][:60]
     model = nn.Sequential(nn.Dropout(0.3), network)
     for attack in (PGD(0.1, steps=12), PGD(0.1, steps=12, eot=4)):

@@ -1,4 +1,4 @@
-"""Starts: each example's own, of the promised distribution and in the images' precision."""
+"""Random starts have the documented distribution, are keyed by example, and keep the images' dtype."""
 
 import math
 
@@ -7,7 +7,7 @@ import torch
 
 from ctrobust import draws
 from ctrobust.attacks.projections import Norm
-from ctrobust.attacks.random_starts import ball_start, beside, normal_start
+from ctrobust.attacks.random_starts import ball_start, near_start, normal_start
 
 KEYS = torch.arange(50, 450)
 
@@ -53,7 +53,7 @@ def test_directions_and_radii_in_l2_are_drawn_apart() -> None:
     assert torch.corrcoef(torch.stack([angle, radius]))[0, 1].abs() < 4 / 20
 
 
-def test_no_direction_is_no_start_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_zero_direction_starts_at_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
     # One pixel in 2^24 draws exactly zero, and its image may have no other.
     monkeypatch.setattr(draws, "normal", lambda keys, _, shape: torch.zeros(len(keys), *shape))
     x = torch.full((3, 1), 0.5)
@@ -61,11 +61,11 @@ def test_no_direction_is_no_start_elsewhere(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-def test_the_start_beside_is_in_ball_and_box(norm: Norm) -> None:
+def test_the_start_near_the_image_is_in_ball_and_box(norm: Norm) -> None:
     x = torch.rand(400, 60, generator=torch.Generator().manual_seed(0), dtype=torch.float64).round(decimals=1)
-    assert torch.equal(beside(x, KEYS, 9, 1.0, norm), normal_start(x, KEYS, 9, 0.001).clamp(0, 1))
+    assert torch.equal(near_start(x, KEYS, 9, 1.0, norm), normal_start(x, KEYS, 9, 0.001).clamp(0, 1))
     for eps in (0.0, 1e-4, 1e-3):
-        start = beside(x, KEYS, 9, eps, norm)
+        start = near_start(x, KEYS, 9, eps, norm)
         moved = (start - x).abs().amax(1) if norm == "linf" else (start - x).square().sum(1).sqrt()
         assert start.min() >= 0
         assert start.max() <= 1

@@ -32,11 +32,11 @@ def gradient(module: nn.Module, x: Tensor, weights: Tensor) -> tuple[Tensor, Ten
         {"kernel_size": (9, 7)},
     ],
 )
-def test_the_same_as_torch(options: dict[str, Any], dtype: torch.dtype, order: torch.memory_format) -> None:
+def test_agrees_with_torch(options: dict[str, Any], dtype: torch.dtype, order: torch.memory_format) -> None:
     torch.manual_seed(0)
     original = nn.Conv2d(1, 6, **options).to(dtype).to(memory_format=order)  # type: ignore[call-overload]
     original.requires_grad_(False)
-    assert SingleChannelConvolution.takes(original)
+    assert SingleChannelConvolution.supports(original)
     x = torch.rand(3, 1, 9, 7, dtype=dtype)
     weights = torch.randn(original(x).shape, dtype=dtype)
     expected, found = gradient(original, x, weights), gradient(SingleChannelConvolution(original), x, weights)
@@ -71,11 +71,11 @@ def hooked() -> nn.Conv2d:
         nn.Linear(1, 4),
     ],
 )
-def test_others_are_left_to_torch(module: nn.Module) -> None:
-    assert not SingleChannelConvolution.takes(module)
+def test_other_modules_are_not_replaced(module: nn.Module) -> None:
+    assert not SingleChannelConvolution.supports(module)
 
 
-def test_a_second_derivative_is_refused_rather_than_wrong() -> None:
+def test_a_second_derivative_raises() -> None:
     module = SingleChannelConvolution(nn.Conv2d(1, 4, 3).requires_grad_(False))
     x = torch.rand(2, 1, 5, 5, requires_grad=True)
     (first,) = torch.autograd.grad(module(x).square().sum(), x, create_graph=True)
@@ -83,10 +83,10 @@ def test_a_second_derivative_is_refused_rather_than_wrong() -> None:
         first.sum().backward()
 
 
-def test_the_copy_of_a_network_for_grey_images_has_one() -> None:
-    grey, colour = (models.build("mnistnet", num_classes=10, in_channels=channels).eval() for channels in (1, 3))
-    for model, channels, count in ((grey, 1, 1), (colour, 3, 0)):
-        prepared = fuse(model, torch.rand(4, channels, 28, 28))
-        assert isinstance(prepared, FusedModel)
-        assert sum(isinstance(part, SingleChannelConvolution) for part in prepared.fused.modules()) == count
-        assert not any(isinstance(part, SingleChannelConvolution) for part in model.modules())
+def test_the_fused_copy_of_a_single_channel_network_has_one() -> None:
+    single, colour = (models.build("mnistnet", num_classes=10, in_channels=channels).eval() for channels in (1, 3))
+    for model, channels, count in ((single, 1, 1), (colour, 3, 0)):
+        fused_model = fuse(model, torch.rand(4, channels, 28, 28))
+        assert isinstance(fused_model, FusedModel)
+        assert sum(isinstance(module, SingleChannelConvolution) for module in fused_model.fused.modules()) == count
+        assert not any(isinstance(module, SingleChannelConvolution) for module in model.modules())

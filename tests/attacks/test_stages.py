@@ -1,4 +1,4 @@
-"""Parts are tried one after the other on those who stand, and what is undefined is left out or refused."""
+"""Stages run in turn on the active examples; undefined stages are left out or raise an error."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from ctrobust.errors import InputError
 
 @dataclass(frozen=True)
 class Scripted(Attack):
-    """Fools in part (restart, target) the examples that its script says, and notes whom it was given."""
+    """Fools in stage (restart, target) the examples of its script, and logs the active examples."""
 
     script: dict[tuple[int, int], list[int]]
     log: list[tuple[int, int, list[int]]] = dataclasses.field(default_factory=list)
@@ -55,7 +55,7 @@ X = torch.tensor([[0.9, 0.1, 0.2]] * 5)
 Y = torch.zeros(5, dtype=torch.int64)
 
 
-def test_each_part_gets_those_who_stand() -> None:
+def test_each_stage_gets_the_active_examples() -> None:
     attack = Scripted({(0, 0): [1], (1, 0): [], (2, 0): [0, 4, 1], (3, 0): [2]})
     result = attack.run(Identity(), X, Y)
     assert [given for *_, given in attack.log] == [[0, 1, 2, 3, 4], [0, 2, 3, 4], [0, 2, 3, 4], [2, 3]]
@@ -63,13 +63,13 @@ def test_each_part_gets_those_who_stand() -> None:
     assert torch.equal(result.x_adv, torch.where(result.success[:, None], 1 - X, X))
 
 
-def test_nothing_is_tried_when_nobody_stands() -> None:
+def test_no_stage_runs_without_active_examples() -> None:
     attack = Scripted({(0, 0): [0, 1, 2, 3, 4], (1, 0): [0]})
     assert attack.run(Identity(), X, Y).success.all()
     assert len(attack.log) == 1
 
 
-def test_targets_end_with_the_wrong_classes() -> None:
+def test_there_are_no_more_targets_than_wrong_classes() -> None:
     attack = Scripted({(0, target): [] for target in range(10)})
     attack.run(Identity(), X, Y)
     assert [target for _, target, _ in attack.log] == [0, 1, 2]
@@ -78,7 +78,7 @@ def test_targets_end_with_the_wrong_classes() -> None:
     assert [target for _, target, _ in attack.log] == [0, 1]
 
 
-def test_what_is_undefined_is_left_out_and_said_once() -> None:
+def test_undefined_stages_are_left_out_and_reported_once() -> None:
     attack = Scripted({(0, 0): [0], (1, 0): [1], (0, 1): [2], (0, 2): [3]}, least=4, optional=True)
     result = attack.run(Identity(), X, Y)
     assert attack.log == []
@@ -90,13 +90,13 @@ def test_what_is_undefined_is_left_out_and_said_once() -> None:
     assert len(enough.log) == 4
 
 
-def test_what_is_left_out_is_said_though_nobody_stands() -> None:
+def test_left_out_stages_are_reported_without_active_examples() -> None:
     attack = Scripted({(0, 0): [0]}, least=4, optional=True)
     wrong = torch.ones(5, dtype=torch.int64)
     assert attack.run(Identity(), X, wrong, clean_logits=X).left_out == ("scripted needs 4 classes",)
 
 
-def test_what_is_not_optional_is_tried_all_the_same() -> None:
+def test_stages_that_are_not_optional_always_run() -> None:
     attack = Scripted({(0, 0): [0]}, least=4)
     assert attack.run(Identity(), X, Y).left_out == left_out(attack, 3) == ()
     assert len(attack.log) == 1
@@ -115,19 +115,19 @@ def test_names() -> None:
     assert str(Stage(attack, 1, 4)) == "pgd:eps=0.1 target 4 restart 2"
 
 
-def test_the_own_model_confirms_after_each_part() -> None:
-    class Own(nn.Module):
+def test_the_original_model_confirms_after_each_stage() -> None:
+    class Original(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
-            return x + torch.tensor([0.0, -9.0, -9.0]) * (x[:, :1] < 0.2)  # what was found is right after all
+            return x + torch.tensor([0.0, -9.0, -9.0]) * (x[:, :1] < 0.2)  # classifies the images found correctly
 
     attack = Scripted({(0, 0): [0, 1], (1, 0): [1, 2]})
-    result = attack.run(FusedModel(Own(), Identity()), X, Y)
+    result = attack.run(FusedModel(Original(), Identity()), X, Y)
     assert [given for *_, given in attack.log] == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]
     assert not result.success.any()
     assert result.forwards.tolist() == [1, 2, 1, 0, 0]
 
 
-def test_long_attacks_work_on_a_copy() -> None:
+def test_long_attacks_use_a_fused_copy() -> None:
     model, given = Identity().eval(), []
 
     @dataclass(frozen=True)
@@ -143,17 +143,17 @@ def test_long_attacks_work_on_a_copy() -> None:
     assert isinstance(long, FusedModel)
 
 
-def test_judging_can_be_left_out() -> None:
+def test_verification_of_the_final_iterate_can_be_skipped() -> None:
     x = torch.full((3, 4), 0.5)
     model = nn.Linear(4, 3)
     attack: Attack = PGD(0.1, steps=2)
-    judged = run_attack(attack, model, x, Y[:3])
-    unjudged = run_attack(attack, model, x, Y[:3], verify_last=False)
-    assert torch.equal(judged.x_adv, unjudged.x_adv)
-    assert judged.forwards.sum() - unjudged.forwards.sum() == (judged.backwards == 2).sum()
+    verified = run_attack(attack, model, x, Y[:3])
+    unverified = run_attack(attack, model, x, Y[:3], verify_last=False)
+    assert torch.equal(verified.x_adv, unverified.x_adv)
+    assert verified.forwards.sum() - unverified.forwards.sum() == (verified.backwards == 2).sum()
 
 
-def test_modes_and_generators_are_put_back_after_an_error() -> None:
+def test_modes_and_generators_are_restored_after_an_error() -> None:
     class Broken(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             self.train()

@@ -1,8 +1,9 @@
-"""What an attack ascends: a loss by its text, in a form whose gradient has the loss's sign and does not vanish.
+"""The losses that attacks increase, each in a form whose gradient points the same way and does not vanish.
 
-Attacks use the direction of the gradient only, so any increasing function of a loss serves as well as the loss. For an
-over-confident model the gradients of CE, SCE and STD underflow in float32 and a plain attack stalls; these forms do
-not: CE's is the log-odds d = log sum_{j != y} exp z_j - z_y (CE = softplus(d)); SCE's is log SCE; STD's is log STD.
+Attacks use only the direction of the gradient, so any increasing function of a loss can replace the loss. For an
+over-confident model the gradients of CE, SCE and STD underflow in float32 and a plain attack stalls; the gradients of
+these forms do not: CE's is the log-odds d = log sum_{j != y} exp z_j - z_y (CE = softplus(d)); SCE's is log SCE; STD's
+is log STD.
 """
 
 import math
@@ -28,33 +29,33 @@ CALLED = "a loss is called with (logits, y, clean_logits) and gives one value fo
 
 
 def log_odds(logits: Tensor, y: Tensor) -> Tensor:
-    """Of being wrong: log sum_{j != y} exp z_j - z_y, (N,)."""
+    """Return the log-odds of a wrong class, log sum_{j != y} exp z_j - z_y, (N,)."""
     logits = checked_logits(logits)
     return wrong_classes(logits, y).logsumexp(-1) - label_class(logits, y)
 
 
 def log_softplus(odds: Tensor) -> Tensor:
-    """Of log-odds, log CE."""
+    """Return log CE from the log-odds."""
     return torch.where(odds < -17, odds, softplus(odds.clamp(min=-17)).log())
 
 
 def log_sce(logits: Tensor, y: Tensor, gamma: float) -> Tensor:
-    """Log SCE = gamma STD + log CE, (N,); log softplus(d) = d to the last bit where d < -17."""
+    """Return log SCE = gamma STD + log CE, (N,); log softplus(d) equals d to the last bit where d < -17."""
     log_ce = log_softplus(log_odds(logits, y))
     return gamma * losses.std(logits, y) + log_ce if gamma else log_ce
 
 
 @dataclass(frozen=True)
 class AttackLoss:
-    """A loss to ascend.
+    """A loss that an attack increases.
 
     Attributes:
-        ascend: (logits, y, clean_logits) -> (N,).
-        needs_clean: whether the clean logits are looked at.
-        flat_at_clean: whether the gradient is zero at the clean image, so that an attack must start beside it.
-        towards: (logits, y, target) -> (N,), the form that leads to one wrong class; None where there is none.
-        logs: of the objective, the log of the loss that it stands for and of that loss's slope; None where it is the
-            loss itself.
+        untargeted: (logits, y, clean_logits) -> (N,).
+        needs_clean: whether the loss depends on the clean logits.
+        flat_at_clean: whether the gradient is zero at the clean image, so that an attack must start near it.
+        toward_target: (logits, y, target) -> (N,), the form that leads to one target class; None if there is none.
+        log_form: maps values of this form to the logarithms of the loss that it replaces and of that loss's derivative
+            by it; None if it is the loss itself.
     """
 
     untargeted: Loss
@@ -64,7 +65,7 @@ class AttackLoss:
     log_form: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
 
     def value(self, logits: Tensor, y: Tensor, clean: Tensor, target: Tensor | None) -> Tensor:
-        """The objective (N,), towards the target class where one is given."""
+        """Return the loss (N,), in the form toward the target class if one is given."""
         if target is None:
             return self.untargeted(logits, y, clean)
         assert self.toward_target is not None
@@ -76,12 +77,12 @@ class _Entry:
     """One named loss.
 
     Attributes:
-        make: its objective from its parameters.
-        defaults: of the parameters.
-        divergence: whether it compares with the clean output.
-        classes: it needs at least so many.
-        towards: (logits, y, target) -> (N,) and the classes that it needs; None where a target makes no sense.
-        logs: as an Objective has it.
+        make: makes the loss from its parameters.
+        defaults: defaults of the parameters.
+        divergence: whether the loss compares with the clean logits.
+        classes: the fewest classes for which the loss is defined.
+        toward_target: (logits, y, target) -> (N,) and the fewest classes that it needs; None if there is no such form.
+        log_form: as `AttackLoss.log_form`.
     """
 
     make: Callable[..., Loss]
@@ -92,18 +93,18 @@ class _Entry:
     log_form: Callable[[Tensor], tuple[Tensor, Tensor]] | None = None
 
 
-def _of_odds(odds: Tensor) -> tuple[Tensor, Tensor]:
-    """CE = softplus(d), whose slope is sigmoid(d)."""
+def _log_form_of_odds(odds: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log CE and log dCE/dd for log-odds d: CE = softplus(d) has the derivative sigmoid(d)."""
     return log_softplus(odds), logsigmoid(odds)
 
 
-def _of_log(log: Tensor) -> tuple[Tensor, Tensor]:
-    """L = exp(u) is its own slope."""
+def _log_form_of_log(log: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log L and log dL/du for u = log L: L = exp(u) is its own derivative."""
     return log, log
 
 
 def _margin_toward_target(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
-    """How far the target's logit is above the right one's, (N,)."""
+    """Return the target's logit less the right one's, (N,)."""
     logits = checked_logits(logits)
     return label_class(logits, target) - label_class(logits, y)
 
@@ -137,18 +138,18 @@ def _margin() -> Loss:
 
 
 ATTACK_LOSSES: dict[str, _Entry] = {
-    "ce": _Entry(_ce, {}, toward_target=(lambda z, _, t: -log_odds(z, t), 2), log_form=_of_odds),
-    "sce": _Entry(_sce, {"gamma": 2.0}, classes=3, log_form=_of_log),
+    "ce": _Entry(_ce, {}, toward_target=(lambda z, _, t: -log_odds(z, t), 2), log_form=_log_form_of_odds),
+    "sce": _Entry(_sce, {"gamma": 2.0}, classes=3, log_form=_log_form_of_log),
     "kl": _Entry(_kl, {}, divergence=True),
     "skl": _Entry(_skl, {"gamma": 2.0, "std_at": "adv"}, divergence=True, classes=3),
-    "std": _Entry(_std, {}, classes=3, log_form=_of_log),
+    "std": _Entry(_std, {}, classes=3, log_form=_log_form_of_log),
     "dlr": _Entry(_dlr, {}, classes=3, toward_target=(losses.dlr_targeted, 4)),
     "margin": _Entry(_margin, {}, toward_target=(_margin_toward_target, 2)),
 }
 
 
 def _resolve(text: str) -> tuple[str, dict[str, Value]]:
-    """Name and all parameters of a loss's text."""
+    """Return the name and all parameters of a loss given as text."""
     name, given = parse_call(text)
     if name not in ATTACK_LOSSES:
         raise InputError(f"unknown loss {name!r}; {closest(name, list(ATTACK_LOSSES))}")
@@ -168,7 +169,7 @@ def _resolve(text: str) -> tuple[str, dict[str, Value]]:
 
 
 def canonical(text: str) -> str:
-    """The one spelling of a loss: parameters in order, those at their default left out.
+    """Return the canonical text of a loss: parameters in order, without those at their default.
 
     Example:
         >>> canonical("skl( gamma = 1.0, std_at=adv)"), canonical("sce(gamma=2)")
@@ -180,22 +181,22 @@ def canonical(text: str) -> str:
 
 
 def resolve_loss(loss: str | Loss) -> AttackLoss:
-    """The objective of a loss given as text or as a callable.
+    """Return the attack loss for a text or a callable.
 
     Example:
-        >>> resolve_loss("std").ascend(torch.tensor([[3.0, 1.0, 0.0]]), torch.tensor([0]), torch.empty(0)).shape
+        >>> resolve_loss("std").untargeted(torch.tensor([[3.0, 1.0, 0.0]]), torch.tensor([0]), torch.empty(0)).shape
         torch.Size([1])
     """
     if not isinstance(loss, str):
-        return AttackLoss(_called(loss), needs_clean=True, flat_at_clean=False)
+        return AttackLoss(_wrap_callable(loss), needs_clean=True, flat_at_clean=False)
     name, parameters = _resolve(loss)
     entry = ATTACK_LOSSES[name]
     toward_target = None if entry.toward_target is None else entry.toward_target[0]
     return AttackLoss(entry.make(**parameters), entry.divergence, entry.divergence, toward_target, entry.log_form)
 
 
-def _called(loss: Loss) -> Loss:
-    """A loss of the user's own; where it fails, how it is called is said."""
+def _wrap_callable(loss: Loss) -> Loss:
+    """Wrap a user's loss so that its errors explain how it is called."""
 
     def call(logits: Tensor, y: Tensor, clean: Tensor) -> Tensor:
         try:
@@ -209,16 +210,16 @@ def _called(loss: Loss) -> Loss:
     return call
 
 
-def directed(loss: str | Loss) -> bool:
-    """Whether a loss can lead to a given class."""
+def has_target_form(loss: str | Loss) -> bool:
+    """Return whether a loss has a form that leads to a given class."""
     return isinstance(loss, str) and ATTACK_LOSSES[_resolve(loss)[0]].toward_target is not None
 
 
 def least_classes(loss: str | Loss, *, toward_target: bool = False) -> int:
-    """With fewer classes the loss, or its form towards a target, is undefined.
+    """Return the fewest classes for which the loss, or its form toward a target, is defined.
 
     Example:
-        >>> least_classes("dlr"), least_classes("dlr", towards=True), least_classes("ce")
+        >>> least_classes("dlr"), least_classes("dlr", toward_target=True), least_classes("ce")
         (3, 4, 2)
     """
     if not isinstance(loss, str):

@@ -1,4 +1,4 @@
-"""Attacks and losses as text: `pgd:eps=8/255,loss=sce(gamma=5)`. What is written parses back to the same value."""
+"""Attacks and losses as text: `pgd:eps=8/255,loss=sce(gamma=5)`. Every text parses back to the same value."""
 
 import dataclasses
 import difflib
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[-+]?[0-9.][0-9.eE+-]*(?:/[0-9]+)?")
 
 
 def parse_number(text: str) -> float:
-    """A decimal number or a fraction.
+    """Parse a decimal number or a fraction.
 
     Example:
         >>> parse_number("8/255") == 8 / 255, parse_number("1e-3")
@@ -29,7 +29,7 @@ def parse_number(text: str) -> float:
 
 
 def format_number(value: float) -> str:
-    """The shortest exact form: an integer, a short decimal, a fraction of 255 or of a small denominator, or repr.
+    """Return a short exact form: an integer, a short decimal, a fraction of 255 or of a small denominator, or repr.
 
     Example:
         >>> format_number(8 / 255), format_number(0.1), format_number(2.0), format_number(8 / 255 / 4)
@@ -48,12 +48,11 @@ def format_number(value: float) -> str:
 
 
 def format_value(value: Value) -> str:
-    """A number or a word."""
     return value if isinstance(value, str) else format_number(value)
 
 
 def split_arguments(text: str) -> dict[str, str]:
-    """`a=1,b=f(c=2,d=3)` as a dict; commas inside parentheses do not split."""
+    """Split `a=1,b=f(c=2,d=3)` into a dict; commas inside parentheses do not split."""
     pieces, depth, start = [], 0, 0
     for i, char in enumerate(text):
         depth += {"(": 1, ")": -1}.get(char, 0)
@@ -62,12 +61,12 @@ def split_arguments(text: str) -> dict[str, str]:
             start = i + 1
     pieces.append(text[start:])
     arguments: dict[str, str] = {}
-    for part in pieces if text.strip() else []:
-        key, equals, value = part.partition("=")
+    for piece in pieces if text.strip() else []:
+        key, equals, value = piece.partition("=")
         key, value = key.strip(), value.strip()
         if not equals or not key or not value:
             where = f" in {text!r}" if len(pieces) > 1 else ""
-            raise InputError(f"expected key=value, got {part.strip()!r}{where}")
+            raise InputError(f"expected key=value, got {piece.strip()!r}{where}")
         if key in arguments:
             raise InputError(f"{key!r} is given twice")
         arguments[key] = value
@@ -75,7 +74,7 @@ def split_arguments(text: str) -> dict[str, str]:
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Value]]:
-    """`name` or `name(key=value,...)`.
+    """Parse `name` or `name(key=value,...)`.
 
     Example:
         >>> parse_call("sce(gamma=5)")
@@ -89,50 +88,50 @@ def parse_call(text: str) -> tuple[str, dict[str, Value]]:
 
 
 def format_call(name: str, arguments: Mapping[str, Value]) -> str:
-    """The inverse of `parse_call`."""
+    """Write what `parse_call` reads."""
     inside = ",".join(f"{key}={format_value(value)}" for key, value in arguments.items())
     return f"{name}({inside})" if inside else name
 
 
 def closest(name: str, known: list[str]) -> str:
-    """Half a sentence: what was probably meant, and all that is known."""
+    """Return the end of an error message: the most similar known name, and all known names."""
     near = difflib.get_close_matches(name.lower(), known, n=1)
     meant = f"did you mean {near[0]!r}? " if near else ""
     return f"{meant}known: {', '.join(known)}"
 
 
 def parse_attack(text: str, registry: Mapping[str, tuple[Any, Mapping[str, Value]]]) -> Any:
-    """`name:key=value,...` as an attack of the registry, whose entries are a class and the fields that a name sets."""
+    """Parse `name:key=value,...` as an attack; the registry maps names to a class and the fields that the name sets."""
     name, _, rest = text.strip().partition(":")
     if name not in registry:
         word = re.split("[^a-z0-9-]", name)[0]
         if word in registry:
             raise InputError(f"expected {word}:key=value,..., got {text!r}")
         raise InputError(f"unknown attack {name!r}; {closest(name, list(registry))}")
-    kind, preset = registry[name]
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+    attack_class, preset = registry[name]
+    fields = {field.name: field for field in dataclasses.fields(attack_class)}
     values: dict[str, Any] = dict(preset)
     for key, value in split_arguments(rest).items():
         if key not in fields:
             raise InputError(f"attack {name!r} has no field {key!r}; {closest(key, list(fields))}")
         if key in preset:
             raise InputError(f"attack {name!r} sets {key}={preset[key]} itself; got {key}={value}")
-        values[key] = _read(key, value, str(fields[key].type))
+        values[key] = _parse_field(key, value, str(fields[key].type))
     missing = [key for key, field in fields.items() if field.default is dataclasses.MISSING and key not in values]
     if missing:
         raise InputError(f"attack {name!r} needs {' and '.join(missing)}: write {name}:{missing[0]}=8/255")
-    return kind(**values)
+    return attack_class(**values)
 
 
-def _read(key: str, text: str, kind: str) -> int | float | str | bool:
-    """A field's value from its text, by the field's declared type."""
-    if "bool" in kind:
+def _parse_field(key: str, text: str, declared: str) -> int | float | str | bool:
+    """Parse a field's value by the field's declared type."""
+    if "bool" in declared:
         if text not in ("true", "false"):
             raise InputError(f"{key} is true or false, got {text!r}")
         return text == "true"
-    if "float" in kind:
+    if "float" in declared:
         return parse_number(text)
-    if "int" in kind:
+    if "int" in declared:
         if not re.fullmatch(r"-?[0-9]{1,99}", text):
             raise InputError(f"{key} is a whole number, got {text!r}")
         return int(text)
@@ -140,7 +139,7 @@ def _read(key: str, text: str, kind: str) -> int | float | str | bool:
 
 
 def format_attack(attack: Any, name: str) -> str:
-    """The canonical text: fields in their order, those at their default left out."""
+    """Return the canonical text: fields in order, without those at their default."""
     pieces = []
     for field in dataclasses.fields(attack):
         value = getattr(attack, field.name)

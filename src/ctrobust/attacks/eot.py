@@ -1,4 +1,4 @@
-"""The mean over several passes of a model that draws at random."""
+"""Expectation over transformation (EOT): the mean loss over several passes of a model that draws at random."""
 
 import math
 
@@ -9,40 +9,43 @@ from ctrobust.attacks.attack_losses import AttackLoss
 
 
 class EOTAverage:
-    """Gradients and values of the mean loss over several passes.
+    """The gradient and the values of the mean loss over several passes.
 
-    The mean of a loss L(u) has the gradient of sum_i L'(u_i) u_i: each pass weighs as much as its loss is steep. The
-    weights are relative to the largest, so that none is lost where all are tiny; values are logs of the mean loss.
+    If the attack loss u_i of pass i replaces a loss L(u_i), the mean of L has the gradient sum_i L'(u_i) grad u_i / n.
+    The weights L'(u_i) are divided by the largest of them, so that they do not underflow where all are tiny; the values
+    are logarithms of the mean loss.
 
     Attributes:
-        objective: what each pass gives.
-        negated: whether it gives minus the loss, because that is to fall.
+        attack_loss: the loss of each pass.
+        negated: whether the values are minus the attack loss, because an attack towards a class decreases the loss.
     """
 
     def __init__(self, attack_loss: AttackLoss, *, negated: bool) -> None:
         self.attack_loss, self.negated = attack_loss, negated
         self.gradient: Tensor | None = None
-        self.steepest = self.logits = torch.empty(0)
+        self.largest_slope = self.logits = torch.empty(0)
         self.values: list[Tensor] = []
 
     def add(self, gradient: Tensor, values: Tensor, logits: Tensor) -> None:
-        """One more pass."""
+        """Add one pass: its gradient (n, ...), values (n,) and logits (n, C)."""
         raw = -values if self.negated else values
         value, slope = (
             (raw, torch.zeros_like(raw)) if self.attack_loss.log_form is None else self.attack_loss.log_form(raw)
         )
         self.values.append(value)
         if self.gradient is None:
-            self.gradient, self.logits, self.steepest = gradient.clone(), logits.clone(), slope
+            self.gradient, self.logits, self.largest_slope = gradient.clone(), logits.clone(), slope
             return
-        top = torch.maximum(self.steepest, slope)
+        largest = torch.maximum(self.largest_slope, slope)
         shape = -1, *[1] * (gradient.dim() - 1)
-        self.gradient.mul_((self.steepest - top).exp().view(shape)).add_(gradient * (slope - top).exp().view(shape))
+        self.gradient.mul_((self.largest_slope - largest).exp().view(shape)).add_(
+            gradient * (slope - largest).exp().view(shape)
+        )
         self.logits += logits
-        self.steepest = top
+        self.largest_slope = largest
 
     def result(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The gradient, up to a positive factor for each example; the values; the mean logits."""
+        """Return the gradient, up to a positive factor for each example, the values and the mean logits."""
         assert self.gradient is not None
         values = torch.stack(self.values)
         mean = values.mean(0) if self.attack_loss.log_form is None else values.logsumexp(0) - math.log(len(values))

@@ -12,25 +12,25 @@ from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_eps, check_loss
 from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, steepest
-from ctrobust.attacks.random_starts import beside
+from ctrobust.attacks.random_starts import near_start
 from ctrobust.attacks.stages import Stage
 
 
 @dataclass(frozen=True)
 class FGSM(Attack):
-    """One step of eps along the sign of the gradient: clip(x + eps sign grad L(f(x), y), 0, 1).
+    """FGSM, one step of size eps along the sign of the gradient: clip(x + eps sign grad L(f(x), y), 0, 1).
 
     KL and SKL, whose gradient at x is zero, are differentiated at x + 0.001 N(0, 1). In l2 (the fast gradient method)
-    the step is the gradient scaled to length eps.
+    the step is the gradient scaled to norm eps.
 
     Attributes:
         eps: radius of the ball.
         loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
             (logits, y, clean_logits) -> (N,).
         norm: "linf" or "l2".
-        targeted: y are the classes to reach; for losses ce and margin.
-        success: "any" leaves misclassified images as they are; "last" attacks them too.
-        seed: of the random start.
+        targeted: whether y are the classes to reach; for losses ce and margin.
+        success: "any" does not attack misclassified examples; "last" attacks them too.
+        seed: seed of the random start.
 
     Example:
         >>> print(FGSM(eps=8 / 255, loss="sce(gamma=5.0)"))
@@ -53,19 +53,18 @@ class FGSM(Attack):
         check_choice(self.success, "success", ("any", "last"))
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
-    def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
-        """The one step."""
-        ascended = resolve_loss(self.loss)
+    def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - the only stage
+        attack_loss = resolve_loss(self.loss)
         stream = draws.stream(self.seed, "fgsm")
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
-            return beside(x, keys, stream, self.eps, self.norm)
+            return near_start(x, keys, stream, self.eps, self.norm)
 
         def step(_: Tensor, x: Tensor, __: Tensor, gradient: Tensor) -> Tensor:
             return x.add(steepest(gradient, self.norm), alpha=self.eps).clamp_(0.0, 1.0)
 
         run_gradient_loop(
-            state, ascended,
-            start=start if ascended.flat_at_clean else None, step=step, steps=1,
+            state, attack_loss,
+            start=start if attack_loss.flat_at_clean else None, step=step, steps=1,
             success=self.success, verify_last=state.verify_last,
         )  # fmt: skip

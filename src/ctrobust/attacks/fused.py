@@ -155,7 +155,7 @@ def _freeze(fused: nn.Module) -> nn.Module:
         if isinstance(module, nn.Conv2d):
             module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         for name, child in module.named_children():
-            if SingleChannelConvolution.takes(child):
+            if SingleChannelConvolution.supports(child):
                 setattr(module, name, SingleChannelConvolution(child))
     return fused
 

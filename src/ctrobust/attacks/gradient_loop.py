@@ -1,4 +1,4 @@
-"""The loop of plain gradient attacks: ascend an objective, drop who is fooled."""
+"""The loop of plain gradient attacks: increase a loss step by step, and drop fooled examples."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -9,7 +9,7 @@ from ctrobust.attacks.attack_losses import AttackLoss
 from ctrobust.attacks.attack_state import AttackState
 
 Success = Literal["any", "last"]
-"""`any`: the first image that fools ends an example's attack; `last`: all steps are made, the last image counts."""
+"""`any`: the first iterate that fools the model ends an example's attack; `last`: only the final iterate counts."""
 
 
 def run_gradient_loop(
@@ -23,9 +23,9 @@ def run_gradient_loop(
     eot: int = 1,
     verify_last: bool = True,
 ) -> None:
-    """Begin at `start(x, keys)`, or at x itself, and make steps (index, x, adv, gradient) -> adv.
+    """Start from `start(x, keys)`, or from x itself, and make steps `step(index, x, adv, gradient)` -> next iterate.
 
-    Without `judge` the last image is not run through the model, and who was not seen fooled stands.
+    If `verify_last` is false, the final iterate is not classified; examples not fooled before it count as robust.
     """
     if success == "any" and (state.clean_known or start is not None or attack_loss.needs_clean):
         state.drop_misclassified()

@@ -13,27 +13,27 @@ from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
 from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, project, steepest
-from ctrobust.attacks.random_starts import beside
+from ctrobust.attacks.random_starts import near_start
 from ctrobust.attacks.stages import Stage
 
 
 @dataclass(frozen=True)
 class MIFGSM(Attack):
-    """Steps along the sign of an accumulated gradient, from the image itself.
+    """MI-FGSM, steps along the sign of an accumulated gradient, from the image itself.
 
     g <- momentum g + grad / mean |grad|;  x_adv <- clip(x_adv + step_size sign g) to the ball, then the box
 
     Attributes:
         eps: radius of the ball.
-        steps: how many.
-        step_size: of each; None is eps / 4, 2/255 at 8/255.
-        momentum: how much of the accumulated gradient stays.
+        steps: number of steps.
+        step_size: size of each step; None is eps / 4, 2/255 at 8/255.
+        momentum: decay factor of the accumulated gradient, mu in the paper.
         loss: as for PGD.
-        norm: "linf" or "l2", where the step is the accumulated gradient scaled to length step_size.
-        eot: gradients averaged for each step, for models that draw at random.
-        targeted: y are the classes to reach; for losses ce and margin.
-        success: "any" stops an example at the first image that fools; "last" makes all steps.
-        seed: of the draws that KL and SKL start from.
+        norm: "linf" or "l2", where the step is the accumulated gradient scaled to norm step_size.
+        eot: number of passes over which each gradient is averaged, for models that draw at random.
+        targeted: whether y are the classes to reach; for losses ce and margin.
+        success: "any" stops an example at the first iterate that fools the model; "last" makes all steps.
+        seed: seed of the start for KL and SKL.
 
     Example:
         >>> print(MIFGSM(eps=8 / 255, momentum=0.9))
@@ -64,14 +64,13 @@ class MIFGSM(Attack):
         check_choice(self.success, "success", ("any", "last"))
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
-    def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
-        """All steps."""
+    def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - the only stage
         size = self.eps / 4 if self.step_size is None else self.step_size
-        ascended, stream = resolve_loss(self.loss), draws.stream(self.seed, "mifgsm")
+        attack_loss, stream = resolve_loss(self.loss), draws.stream(self.seed, "mifgsm")
         accumulated = torch.zeros_like(state.x)
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
-            return beside(x, keys, stream, self.eps, self.norm)
+            return near_start(x, keys, stream, self.eps, self.norm)
 
         def step(index: Tensor, x: Tensor, adv: Tensor, gradient: Tensor) -> Tensor:
             mean = gradient.flatten(1).abs().mean(1).view(-1, *[1] * (x.dim() - 1))
@@ -80,7 +79,7 @@ class MIFGSM(Attack):
             return project(adv.add(steepest(gradient, self.norm), alpha=size), x, self.eps, self.norm)
 
         run_gradient_loop(
-            state, ascended,
-            start=start if ascended.flat_at_clean else None, step=step, steps=self.steps,
+            state, attack_loss,
+            start=start if attack_loss.flat_at_clean else None, step=step, steps=self.steps,
             success=self.success, eot=self.eot, verify_last=state.verify_last,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What every attack checks of its inputs, and what it leaves as it found it."""
+"""Checks of models and batches, and a context that leaves a model as it was."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums
 
 
 def check_batch(x: Tensor, y: Tensor, keys: Tensor | None, *, check_range: bool = True) -> Tensor:
-    """Refuse what is no batch of images in [0, 1] with labels; give the keys, 0..N-1 by default."""
+    """Raise unless these are images (N, ...) in [0, 1] with labels (N,); return the keys (N,), by default 0..N-1."""
     for what, given in (("images", x), ("labels", y)):
         if not isinstance(given, Tensor):
             raise InputError(f"{what} are a torch tensor, got {type(given).__name__}")
@@ -39,7 +39,6 @@ def check_batch(x: Tensor, y: Tensor, keys: Tensor | None, *, check_range: bool 
 
 
 def _advice(low: float, high: float) -> str:
-    """What to do about values outside [0, 1]."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return "NaN and infinity are no pixels"
     if low >= 0 and high > 2:
@@ -48,18 +47,17 @@ def _advice(low: float, high: float) -> str:
 
 
 def check_model(model: object) -> None:
-    """Refuse what is no module."""
     if not isinstance(model, nn.Module):
         raise InputError(f"a model is a torch.nn.Module, got {type(model).__name__}; wrap a function in one")
 
 
 def probabilities(logits: Tensor) -> bool:
-    """Whether these are no logits but probabilities: a softmax flattens the losses' gradients and masks them."""
+    """Return whether a model's outputs are probabilities: a softmax shrinks the losses' gradients, which masks them."""
     return bool((logits.min() >= 0) & ((logits.sum(1) - 1).abs().max() < 1e-3))  # one tensor to read, not two
 
 
 def warn_of_probabilities(logits: Tensor, consequence: str) -> None:
-    """Say so if these, of several images, are probabilities, and what follows."""
+    """Warn, with the consequence, if the outputs for at least two images are probabilities."""
     if len(logits) > 1 and logits.dim() == 2 and probabilities(logits.detach()):
         warnings.warn(f"{PROBABILITIES}. {consequence}", stacklevel=3)
 
@@ -90,27 +88,27 @@ def check_labels(y: Tensor, classes: int) -> None:
 
 
 def clean_pass(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
-    """The logits of images, the model's first sight of them; a model that writes into its input is refused."""
+    """Return the logits (N, C) of clean images; a model that writes into its input raises an error."""
     given = x.clone()
     with torch.no_grad():
-        logits = check_logits(model(given), y).clone()  # the model may use its output's memory again
+        logits = check_logits(model(given), y).clone()  # the model may reuse its output's memory
     if not torch.equal(given, x):
         raise InputError("the model changes its input in place: write x - mean, not x.sub_(mean)")
     return logits
 
 
 def modes(model: nn.Module) -> list[tuple[nn.Module, bool]]:
-    """Each module's mode; a frozen script has none."""
-    return [(part, part.training) for part in model.modules() if hasattr(part, "training")]
+    """List each module with its mode; a frozen TorchScript module has none."""
+    return [(module, module.training) for module in model.modules() if hasattr(module, "training")]
 
 
 def warn_of_training(model: nn.Module) -> None:
-    """Say so if parts of the model that compute otherwise in training mode are in it: torch's, and noise with draws."""
+    """Warn if modules are in training mode that then behave differently: those of torch, and our regularizers."""
     kinds = (_DropoutNd, _NormBase, nn.RReLU)
     acting = {
-        type(part).__name__
-        for part, mode in modes(model)
-        if mode and (isinstance(part, kinds) or hasattr(part, "step_key"))
+        type(module).__name__
+        for module, training in modes(model)
+        if training and (isinstance(module, kinds) or hasattr(module, "step_key"))
     }
     if acting:
         warnings.warn(
@@ -122,12 +120,12 @@ def warn_of_training(model: nn.Module) -> None:
 
 @contextlib.contextmanager
 def untouched(model: nn.Module, x: Tensor) -> Iterator[None]:
-    """Gradients on, whatever the caller's mode; the global generators and the modules' modes put back at the end."""
+    """Enable gradients, and at the end restore the global random generators and the mode of each module."""
     before = modes(model)
     devices = [x.device] if x.device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
             yield
     finally:
-        for part, mode in before:
-            part.training = mode
+        for module, mode in before:
+            module.training = mode

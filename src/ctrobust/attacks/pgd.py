@@ -12,32 +12,32 @@ from ctrobust.attacks.base import Attack
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss
 from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
 from ctrobust.attacks.projections import NORMS, Norm, project, steepest
-from ctrobust.attacks.random_starts import ball_start, beside
+from ctrobust.attacks.random_starts import ball_start, near_start
 from ctrobust.attacks.stages import Stage
 
 
 @dataclass(frozen=True)
 class PGD(Attack):
-    """Steps along the gradient's sign from a uniform start, projected on the ball and then the box after each.
+    """PGD, steps along the gradient's sign from a uniform start, each projected on the ball and then on the box.
 
     x_adv <- clip(x + clip(x_adv + step_size sign grad L(f(x_adv), y) - x, -eps, eps), 0, 1)
 
-    In l2 the step is the gradient scaled to length step_size, and the ball is the l2 ball.
+    In l2 the step is the gradient scaled to norm step_size, and the ball is the l2 ball.
 
     Attributes:
         eps: radius of the ball.
-        steps: how many.
-        step_size: of each; None is eps / 4.
+        steps: number of steps.
+        step_size: size of each step; None is eps / 4.
         loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
             (logits, y, clean_logits) -> (N,).
         norm: "linf" or "l2".
-        random_start: uniform in the ball; False starts at the image, which is BIM.
-        restarts: from other random starts, on those who still stand.
-        eot: gradients averaged for each step, for models that draw at random.
-        targeted: y are the classes to reach; for losses ce and margin.
-        success: "any" stops an example at the first image that fools, for evaluation; "last" makes all steps, for
-            adversarial training and for tables made with torchattacks.
-        seed: of the random start.
+        random_start: whether the start is uniform in the ball; False starts at the image, which is BIM.
+        restarts: number of random starts, each for the examples that are still active.
+        eot: number of passes over which each gradient is averaged, for models that draw at random.
+        targeted: whether y are the classes to reach; for losses ce and margin.
+        success: "any" stops an example at the first iterate that fools the model, for evaluation; "last" makes all
+            steps, for adversarial training and for tables made with torchattacks.
+        seed: seed of the random start.
 
     Example:
         >>> print(PGD(eps=8 / 255, steps=20, step_size=2 / 255, loss="std"))
@@ -69,21 +69,20 @@ class PGD(Attack):
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:
-        """All steps from one start."""
         size = self.eps / 4 if self.step_size is None else self.step_size
         restart = (stage.restart,) if stage.restart else ()
-        stream, ascended = draws.stream(self.seed, "pgd", *restart), resolve_loss(self.loss)
+        stream, attack_loss = draws.stream(self.seed, "pgd", *restart), resolve_loss(self.loss)
 
         def start(x: Tensor, keys: Tensor) -> Tensor:
             if not self.random_start:
-                return beside(x, keys, stream, self.eps, self.norm)
+                return near_start(x, keys, stream, self.eps, self.norm)
             return project(ball_start(x, keys, stream, self.eps, self.norm), x, self.eps, self.norm)
 
         def step(_: Tensor, x: Tensor, adv: Tensor, gradient: Tensor) -> Tensor:
             return project(adv.add(steepest(gradient, self.norm), alpha=size), x, self.eps, self.norm)
 
         run_gradient_loop(
-            state, ascended,
-            start=start if self.random_start or ascended.flat_at_clean else None, step=step, steps=self.steps,
+            state, attack_loss,
+            start=start if self.random_start or attack_loss.flat_at_clean else None, step=step, steps=self.steps,
             success=self.success, eot=self.eot, verify_last=state.verify_last,
         )  # fmt: skip

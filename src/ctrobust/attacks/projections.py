@@ -1,4 +1,4 @@
-"""Steps and projections in the norms of the attacks, the pixel box included."""
+"""Steps and projections in the l-infinity and l2 norm, including the projection on the pixel box [0, 1]."""
 
 from typing import Literal
 
@@ -12,25 +12,25 @@ TINY = 1e-12
 
 
 def least(dtype: torch.dtype, value: float = TINY) -> float:
-    """A small number to divide by, which the type has."""
+    """Return a smallest divisor that the dtype can represent."""
     return max(value, torch.finfo(dtype).tiny)
 
 
 def linf_bounds(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The corners of the eps-ball cut by the box [0, 1]: clamping to them projects on the ball, then on the box."""
+    """Return the bounds of the eps-ball within the box [0, 1]: clamping to them projects on both."""
     return (x - eps).clamp_(min=0.0), (x + eps).clamp_(max=1.0)
 
 
 def l2_norm(values: Tensor) -> Tensor:
-    """The l2 norm of each example, (N, 1, ...), to be multiplied with it."""
+    """Return the l2 norm of each example, (N, 1, ...), in a shape that broadcasts."""
     norms: Tensor = torch.linalg.vector_norm(values.flatten(1), dim=1)
     return norms.view(-1, *[1] * (values.dim() - 1))
 
 
 def project(adv: Tensor, x: Tensor, eps: float, norm: Norm) -> Tensor:
-    """On the eps-ball around x, then on the box, in place.
+    """Project on the eps-ball around x, then on the box, in place.
 
-    The box holds x, so the second projection never leaves the ball.
+    The box contains x, so the second projection does not leave the ball.
     """
     if norm == "linf":
         return adv.clamp_(*linf_bounds(x, eps))
@@ -40,13 +40,13 @@ def project(adv: Tensor, x: Tensor, eps: float, norm: Norm) -> Tensor:
 
 
 def steepest(gradient: Tensor, norm: Norm) -> Tensor:
-    """The direction of unit norm along which the objective grows most, in place: its sign, or for l2 its own scaled.
+    """Return the steepest direction of unit norm, in place: the gradient's sign, or in l2 the normalized gradient.
 
     A zero gradient gives zero.
     """
     if norm == "linf":
         return gradient.sign_()
-    # Scaled to at most 1 first: the squares of very small gradients would be lost.
+    # Scaled to at most 1 first: the squares of very small gradients would underflow.
     gradient /= (
         gradient.flatten(1)
         .abs()
@@ -58,6 +58,6 @@ def steepest(gradient: Tensor, norm: Norm) -> Tensor:
 
 
 def distance(adv: Tensor, x: Tensor, norm: Norm) -> Tensor:
-    """How far images are from x, (N,)."""
+    """Return the distance of images from x, (N,)."""
     offset = adv - x
     return offset.flatten(1).abs().amax(1) if norm == "linf" else l2_norm(offset).flatten()

@@ -1,4 +1,4 @@
-"""What an attack gives."""
+"""The result of an attack."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class AttackResult:
-    """One attack on a batch.
+    """The result of an attack on a batch.
 
     Attributes:
-        x_adv: (N, ...) the images found: the first that fooled the model, else the last or the best that was tried.
+        x_adv: (N, ...) the first image found that fooled the model, else the final or the best iterate.
         success: (N,) bool, whether `x_adv` is misclassified.
-        forwards: (N,) int64, forward passes spent on each example.
-        backwards: (N,) int64, backward passes.
-        left_out: the parts that are undefined for a model of so few classes.
+        forwards: (N,) int64, number of forward passes of each example.
+        backwards: (N,) int64, number of backward passes of each example.
+        left_out: the attacks of an ensemble that are undefined for the model's number of classes.
     """
 
     x_adv: Tensor

@@ -1,4 +1,4 @@
-"""Convolutions of images with one channel, with a gradient that is several times quicker than torch's on a CPU."""
+"""Convolutions of single-channel images whose input gradient is several times faster than torch's on a CPU."""
 
 from typing import Any, TypeGuard
 
@@ -9,10 +9,10 @@ from torch.nn.functional import conv2d
 
 
 class SingleChannelConvolution(nn.Module):
-    """A frozen convolution of one channel that is differentiated with respect to its input.
+    """A frozen convolution of single-channel images, differentiated with respect to its input only.
 
-    That gradient has one channel too, for which the usual kernels are slow. Here it is a product of the kernel's k^2
-    columns with the output's gradient, and k^2 additions of shifted planes.
+    The input gradient has one channel too, for which torch's kernels are slow. Here it is a product of the kernel's k^2
+    columns with the output's gradient, followed by k^2 additions of shifted planes.
     """
 
     def __init__(self, convolution: nn.Conv2d) -> None:
@@ -20,8 +20,8 @@ class SingleChannelConvolution(nn.Module):
         self.convolution = convolution
 
     @staticmethod
-    def takes(module: nn.Module) -> TypeGuard[nn.Conv2d]:
-        """Whether this is a convolution that can be put here."""
+    def supports(module: nn.Module) -> TypeGuard[nn.Conv2d]:
+        """Return whether a module is a convolution that this class can replace."""
         return (
             type(module) is nn.Conv2d
             and module.in_channels == 1
@@ -33,7 +33,6 @@ class SingleChannelConvolution(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """As the convolution."""
         convolution = self.convolution
         if not (x.requires_grad and torch.is_grad_enabled()) or x.dim() != 4:
             out: Tensor = convolution(x)
