@@ -42,6 +42,7 @@ ROWS = {
     "pgd": "steps=3,restarts=2",
     "mifgsm": "steps=3",
     "cw": "steps=3,lr=0.1",
+    "cw-tanh": "steps=3,lr=0.1",
     "cw-pgd": "steps=3",
     "cw-l2": "steps=10,searches=4,lr=0.1",
     "s-fgsm": "",

@@ -19,6 +19,7 @@ SMALL = {
     "pgd": "eps=0.05,steps=4,restarts=2",
     "mifgsm": "eps=0.05,steps=4",
     "cw": "eps=0.1,steps=2,lr=0.1",
+    "cw-tanh": "eps=0.1,steps=2,lr=0.1",
     "cw-pgd": "eps=0.05,steps=4",
     "cw-l2": "eps=0.5,steps=4,searches=3,lr=0.1",
     "apgd": "eps=0.05,steps=8",

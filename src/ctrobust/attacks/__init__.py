@@ -1,4 +1,4 @@
-"""Attacks: frozen values called on (model, x, y). `parse` reads them from text, `str` writes them."""
+"""Attacks: frozen values that are called on (model, x, y); `parse` reads them from text and `str` writes them."""
 
 from collections.abc import Callable, Mapping
 
@@ -21,6 +21,7 @@ ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
     "pgd": (PGD, {}),
     "mifgsm": (MIFGSM, {}),
     "cw": (CW, {}),
+    "cw-tanh": (CW, {"form": "tanh"}),
     "cw-pgd": (CW, {"form": "pgd"}),
     "cw-l2": (CW, {"norm": "l2"}),
     "apgd": (APGD, {}),
@@ -36,7 +37,7 @@ ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
     "s-pgd": (PGD, {"loss": "std"}),
     "pgd-sce": (PGD, {"loss": "sce(gamma=5)"}),
 }
-"""Name -> class and the fields that the name sets."""
+"""Maps each name to a class and the fields that the name sets."""
 
 __all__ = [
     "APGD",
@@ -58,7 +59,7 @@ __all__ = [
 
 
 def parse(text: str) -> Attack:
-    """An attack from its text, `name:key=value,...`; numbers may be fractions.
+    """Parse an attack from text, `name:key=value,...`; numbers may be fractions.
 
     Example:
         >>> parse("s-pgd:eps=8/255,steps=20") == PGD(eps=8 / 255, steps=20, loss="std")

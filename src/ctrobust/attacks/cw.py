@@ -1,4 +1,4 @@
-"""The attacks of Carlini and Wagner in l-infinity, in two forms, and in l2."""
+"""The attacks of Carlini and Wagner in l-infinity, in three forms, and in l2."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ctrobust.attacks.attack_losses import resolve_loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.attack_text import format_attack
 from ctrobust.attacks.base import Attack
+from ctrobust.attacks.cw_box import run_line_search
 from ctrobust.attacks.cw_l2 import BinarySearch
 from ctrobust.attacks.cw_linf import TauSchedule
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps
@@ -19,15 +19,13 @@ from ctrobust.attacks.stages import Stage
 from ctrobust.attacks.tanh_descent import TanhAdam
 from ctrobust.errors import InputError
 
-Form = Literal["tanh", "pgd"]
+Form = Literal["box", "tanh", "pgd"]
 
-STEPS: dict[tuple[Norm, Form], int] = {
-    ("linf", "tanh"): 10,
-    ("l2", "tanh"): 100,
-    ("linf", "pgd"): 20,
-    ("l2", "pgd"): 20,
+STEPS: dict[Norm, dict[Form, int]] = {
+    "linf": {"box": 10, "tanh": 10, "pgd": 20},
+    "l2": {"tanh": 100, "pgd": 20},
 }
-"""Default number of steps of a round, of a search, or of PGD."""
+"""Norm -> its forms, the default first -> default number of steps, of a round or of a search for form "tanh"."""
 
 
 class WeightSchedule(Protocol):
@@ -54,34 +52,40 @@ class WeightSchedule(Protocol):
 class CW(Attack):
     """Increase the margin max_{j != y} z_j - z_y with a small perturbation d; success is an image inside the ball.
 
+    Form "box", the paper's, is CarliniLInfMethod of ART up to 1.8.1, in linf only: it minimizes max(0, confidence -
+    margin) over w with x_adv = low + (high - low) (tanh w + 1) / 2, where low and high are the corners of the ball cut
+    by [0, 1], by gradient descent with a line search. Unlike there, a robust example gets the last iterate and not x.
+
     Form "tanh" runs Adam on w with x_adv = (tanh w + 1) / 2. In linf, with the defaults of ART since 1.9, rounds of 10
     steps from x minimize c max(0, -margin) + sum_i max(0, |d_i| - tau), with c doubling from 1e-5 to 20 and tau
     shrinking by .9 from 1. In l2 each search minimizes |d|^2 + c max(0, -margin), with c bisected from 1e-3. An
     example's attack ends at its first misclassified image inside the ball. For a remaining example, the closest
-    misclassified image, or the last image if there is none, is projected on the ball and classified. Form "pgd", usual
-    in the literature, is PGD on the margin.
+    misclassified image, or the last image if there is none, is projected on the ball and classified.
+
+    Form "pgd", usual in the literature, is PGD on the margin.
 
     Attributes:
         eps: radius of the ball.
         norm: "linf" or "l2".
-        form: "tanh" or "pgd"; always part of the text.
-        steps: number of steps of a round or search; None is 10 in linf, 100 in l2, 20 for form "pgd".
-        lr: learning rate of Adam.
+        form: "box", "tanh" or "pgd"; None is box in linf and tanh in l2. The form is always part of the text.
+        steps: number of steps, for form "tanh" in each round or search; None is 20 for form "pgd", else 10 in linf and
+            100 in l2.
+        lr: learning rate of Adam, or the first one of form "box".
         confidence: margin at which an example's attack ends early.
         searches: number of binary search steps for c in l2.
         targeted: y are the classes to reach.
-        seed: seed of the random start of form "pgd"; the other form draws nothing.
+        seed: seed of the random start of form "pgd"; the other forms draw nothing.
 
     Example:
         >>> print(CW(eps=8 / 255))
-        cw:eps=8/255,form=tanh,steps=10
+        cw:eps=8/255,form=box,steps=10
     """
 
     revision: ClassVar[int] = 0
 
     eps: float
     norm: Norm = "linf"
-    form: Form = "tanh"
+    form: Form = None  # type: ignore[assignment]  # resolved in __post_init__
     steps: int = None  # type: ignore[assignment]  # resolved in __post_init__
     lr: float = 0.01
     confidence: float = 0.0
@@ -91,10 +95,13 @@ class CW(Attack):
 
     def __post_init__(self) -> None:
         check_choice(self.norm, "norm", NORMS)
-        check_choice(self.form, "form", ("tanh", "pgd"))
         check_eps(self.eps, self.norm)
+        forms = STEPS[self.norm]
+        if self.form is None:
+            object.__setattr__(self, "form", next(iter(forms)))
+        check_choice(self.form, f"form of norm {self.norm}", tuple(forms))
         if self.steps is None:
-            object.__setattr__(self, "steps", STEPS[self.norm, self.form])
+            object.__setattr__(self, "steps", forms[self.form])
         for name in ("steps", "searches"):
             check_count(getattr(self, name), name)
         if not 0.0 < self.lr <= 1.0:
@@ -102,13 +109,9 @@ class CW(Attack):
         if not 0.0 <= self.confidence < torch.inf:
             raise InputError(f"confidence is finite and at least 0, got {self.confidence}")
 
-    def __str__(self) -> str:
-        text = format_attack(self, "cw")
-        return text if self.form == "pgd" else text.replace(",steps=", ",form=tanh,steps=", 1)
-
     def stages(self) -> tuple[Stage, ...]:
         """Return the stage of PGD on the margin for form "pgd"."""
-        if self.form == "tanh":
+        if self.form != "pgd":
             return (Stage(self),)
         margin_pgd = PGD(
             self.eps, self.steps, loss="margin", norm=self.norm, targeted=self.targeted, seed=self.seed
@@ -116,8 +119,10 @@ class CW(Attack):
         return margin_pgd.stages()
 
     def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
-        """Run all rounds or searches."""
         state.drop_misclassified()
+        if self.form == "box":
+            run_line_search(state, eps=self.eps, steps=self.steps, lr=self.lr, confidence=self.confidence)
+            return
         index = state.active()
         if len(index):
             x = state.x[index]
