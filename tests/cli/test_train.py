@@ -13,6 +13,7 @@ import torch
 
 from ctrobust import training
 from ctrobust.errors import RunError
+from ctrobust.recipes import RECIPES
 from ctrobust.specs import NaturalSpec, TradesSpec
 from ctrobust.store import RunDirectory
 from tests.cli.command import Done, Inside, Terminal, plain
@@ -183,7 +184,7 @@ def test_an_interrupted_run_names_the_command_that_resumes_it(
 def test_the_recipes_are_listed(inside: Inside) -> None:
     code, out, _ = inside("list recipes")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == ["natural", "fast", "free", "madry", "trades"]
+    assert [line.split()[0] for line in out.splitlines()] == list(RECIPES)
     assert "Fast-AT, with gamma > 0 Fast-AT with CTR: " in out
 
 

@@ -45,7 +45,7 @@ from tests.cli.command import Inside
         (
             "train --gamma 2",
             3,
-            ["unknown key recipe.gamma of recipe natural (it belongs to fast, madry, free, trades)"],
+            ["unknown key recipe.gamma of recipe natural (it belongs to fast, madry, free, trades"],
         ),
         ("train --recipe fast --method mdl", 3, ["method = 'mdl' belongs to natural training", "recipe fast"]),
         ("train --recipe fast --eps 8", 3, ["recipe.eps = '8'", "less than or equal to 1"]),

@@ -12,10 +12,6 @@ from tests.recipes.descent import (
     batches,
     in_ball_and_box,
     network,
-    record_passes,
-    same,
-    trained,
-    trained_with_resumes,
 )
 
 X, Y, KEYS = batches()[0]
@@ -82,27 +78,3 @@ def test_the_attack_restores_modes_and_gradient_flags_also_after_an_error(eval_m
     assert [module.training for module in model.modules()] == modes
     assert [parameter.requires_grad for parameter in model.parameters()] == flags
     assert not frozen.requires_grad
-
-
-@pytest.mark.parametrize(("recipe", "attack_passes", "descent_passes"), [(Fast, 1, 1), (Madry, 7, 1), (Trades, 11, 2)])
-def test_the_attack_calls_the_attack_model_and_the_descent_the_model(
-    recipe: Attacking, attack_passes: int, descent_passes: int
-) -> None:
-    attacked, alone, model = network(seed=1), network(seed=1), network()
-    in_attacked, in_alone, in_model = record_passes(attacked), record_passes(alone), record_passes(model)
-    (loss,) = recipe(attack_model=attacked)(model, X, Y, KEYS)
-    next(recipe()(alone, X, Y, KEYS))
-    assert (len(in_attacked.inputs), len(in_model.inputs)) == (attack_passes, descent_passes)
-    assert all(map(torch.equal, in_attacked.inputs + in_model.inputs, in_alone.inputs))
-    assert in_attacked.training == [recipe is not Trades] * attack_passes
-    assert in_attacked.parameter_gradients == [False] * attack_passes
-    assert in_model.training == in_model.parameter_gradients == [True] * descent_passes
-    assert in_model.input_gradients == [False] * descent_passes
-    loss.backward()
-    assert all(parameter.grad is None for parameter in attacked.parameters())
-    assert all(parameter.grad is not None for parameter in model.parameters())
-
-
-@pytest.mark.parametrize("recipe", [Fast, Madry, Trades])
-def test_a_recipe_resumes_with_the_same_starts(recipe: Attacking) -> None:
-    assert same(trained_with_resumes(recipe, batches()), trained(recipe(), batches()))

@@ -1,5 +1,7 @@
 """Recipes: how a batch becomes the losses that training descends."""
 
+from collections.abc import Callable
+
 from ctrobust.recipes.collapse import collapse_attack, collapsed, one_step_attack, validation_attack
 from ctrobust.recipes.fast import Fast
 from ctrobust.recipes.free import Free
@@ -10,7 +12,7 @@ from ctrobust.recipes.online_smoothing import OnlineSmoothing
 from ctrobust.recipes.processes import Processes, SingleProcess
 from ctrobust.recipes.trades import Trades
 
-RECIPES: dict[str, type[Natural] | type[Fast] | type[Free] | type[Madry] | type[Trades]] = {
+RECIPES: dict[str, Callable[..., Recipe]] = {
     "natural": Natural,
     "fast": Fast,
     "free": Free,

@@ -42,6 +42,7 @@ class Fast(SignedStepRecipe):
             attack_model: the network that the attack calls, under DDP the unwrapped module; None is the model itself.
         """
         super().__init__(eps, 1, step_size, default_ratio=1.25, seed=seed, attack_model=attack_model)
+        self.one_step_size = self.step_size
         self.attack_loss, self.descent_loss = label_losses(loss, gamma, gamma_in)
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:

@@ -23,6 +23,8 @@ class Free:
     left at the same positions, clipped so that x + d is in [0, 1]. A smaller last batch uses the first positions.
     """
 
+    one_step_size: float | None = None
+
     def __init__(
         self,
         eps: float = 8 / 255,

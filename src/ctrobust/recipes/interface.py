@@ -42,7 +42,13 @@ class Recipe(Protocol):
     """A generator of losses: the training loop makes an optimizer step for each loss that it yields.
 
     for loss in recipe(model, x, y, keys): backward; optimizer step; schedule step
+
+    Attributes:
+        one_step_size: size of the single step of the recipe's attack, with which collapse detection attacks too; None
+            if the attack takes several steps.
     """
+
+    one_step_size: float | None
 
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:
         """Yield the losses of a batch; each must be descended before the next one is requested.

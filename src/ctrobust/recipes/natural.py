@@ -16,6 +16,8 @@ from ctrobust.recipes.recipe_losses import warn_of_softmax
 class Natural:
     """Natural training: one loss per batch, the mean of the base loss or, with K > 1 samples, of MDL(K, rho, eta)."""
 
+    one_step_size: float | None = None
+
     def __init__(
         self,
         loss: Callable[[Tensor, Tensor], Tensor] | OnlineSmoothing = losses.cross_entropy,

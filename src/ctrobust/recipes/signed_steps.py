@@ -44,6 +44,8 @@ class StartStream:
 class SignedStepRecipe:
     """What recipes share whose attack takes signed steps from a random start: settings, starts and their state."""
 
+    one_step_size: float | None = None
+
     def __init__(
         self,
         eps: float,

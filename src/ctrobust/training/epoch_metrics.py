@@ -7,7 +7,6 @@ from typing import Any
 from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation import evaluate, evaluate_each
 from ctrobust.recipes import collapse_attack, collapsed, one_step_attack, validation_attack
-from ctrobust.specs import FastSpec
 from ctrobust.store import RunDirectory
 from ctrobust.training.training_state import TrainingState
 
@@ -26,15 +25,14 @@ def measure(state: TrainingState) -> dict[str, Any]:
     metrics: dict[str, Any] = {}
     with logits_must_be_finite():
         if state.eps is not None:
-            size = state.spec.recipe.step_size if isinstance(state.spec.recipe, FastSpec) else None
-            attacks = (one_step_attack(state.eps, size), collapse_attack(state.eps))
+            attacks = (one_step_attack(state.eps, state.recipe.one_step_size), collapse_attack(state.eps))
             recipe_step, pgd = evaluate_each(state.model.eval(), state.first_images(), attacks)
             metrics["watched_clean_accuracy"] = pgd.accuracy
             metrics["watched_one_step_accuracy"] = recipe_step.robust_accuracy
             metrics["watched_accuracy"] = pgd.robust_accuracy
             metrics["collapsed"] = collapsed(
-                state.progress.watched, clean=pgd.accuracy, recipe_step=recipe_step.robust_accuracy, pgd=pgd.robust_accuracy,
-                chance=1 / state.train.num_classes,
+                state.progress.watched, clean=pgd.accuracy, recipe_step=recipe_step.robust_accuracy,
+                pgd=pgd.robust_accuracy, chance=1 / state.train.num_classes,
             )  # fmt: skip
         if state.validation_set is not None:
             attack = None if state.eps is None else validation_attack(state.eps)

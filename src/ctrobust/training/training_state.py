@@ -1,6 +1,7 @@
 """A run in memory: model, optimizer and recipe as the spec describes them, and their training step."""
 
 import copy
+import inspect
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,16 +29,16 @@ from ctrobust.training.weight_average import WeightAverage
 def build_recipe(
     spec: TrainSpec, num_classes: int, processes: Processes, attack_model: AttackableModel | None = None
 ) -> Recipe:
-    """Make the recipe of a spec; its attack calls `attack_model`."""
+    """Make the recipe of a spec from its fields and those of seed, `processes` and `attack_model` that it takes."""
     recipe = spec.recipe
     fields = recipe.model_dump(exclude={"name"})
     if isinstance(recipe, NaturalSpec):
         smoothing = recipe.loss == "online-label-smoothing"
         fields["loss"] = OnlineSmoothing(num_classes, processes) if smoothing else LOSSES[recipe.loss]
-    attacked = {"seed": spec.seed, "attack_model": attack_model}
-    shared = {"processes": processes} if isinstance(recipe, NaturalSpec | FreeSpec) else attacked
-    built: Recipe = RECIPES[recipe.name](**fields, **shared)
-    return built
+    kind = RECIPES[recipe.name]
+    shared = {"seed": spec.seed, "attack_model": attack_model, "processes": processes}
+    taken = inspect.signature(kind).parameters
+    return kind(**fields, **{name: value for name, value in shared.items() if name in taken})
 
 
 def build_model(spec: TrainSpec, train: Dataset) -> Classifier:
