@@ -22,12 +22,12 @@ SPEC = train_spec({"limit": 80, "batch_size": 32, "epochs": 2, "lr": 0.1, "model
 
 
 def test_metrics_are_the_same_after_a_stop_at_the_end_of_an_epoch(tmp_path: Path) -> None:
-    whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
-    train(SPEC, whole)
+    uninterrupted, resumed = RunDirectory(tmp_path / "uninterrupted"), RunDirectory(tmp_path / "resumed")
+    train(SPEC, uninterrupted)
     with pytest.raises(TrainingInterrupted):
-        train(SPEC, parts, checkpointing=CheckpointPolicy(stop=after(3)))
-    train(SPEC, parts, resume=True)
-    assert [line["lr"] for line in parts.read_metrics()] == [line["lr"] for line in whole.read_metrics()]
+        train(SPEC, resumed, checkpointing=CheckpointPolicy(stop=after(3)))
+    train(SPEC, resumed, resume=True)
+    assert [line["lr"] for line in resumed.read_metrics()] == [line["lr"] for line in uninterrupted.read_metrics()]
 
 
 @pytest.mark.parametrize("lr", [1e30, 1e38])

@@ -33,19 +33,19 @@ def spec_of(recipe: str, **more: Any) -> TrainSpec:
 def test_a_run_stopped_after_every_batch_resumes_to_the_same_bits(tmp_path: Path, recipe: str, model: str) -> None:
     network = {"name": model, "width": 8}
     spec = spec_of(recipe, model=network, augment="crop-flip", ema=0.9, validation=4, stop_on_collapse=True)
-    whole, parts = RunDirectory(tmp_path / "whole"), RunDirectory(tmp_path / "parts")
-    train(spec, whole)
+    uninterrupted, resumed = RunDirectory(tmp_path / "uninterrupted"), RunDirectory(tmp_path / "resumed")
+    train(spec, uninterrupted)
     for _ in range(6):
         with pytest.raises(TrainingInterrupted):
-            train(spec, parts, resume=True, checkpointing=CheckpointPolicy(stop=after(1)))
-    train(spec, parts, resume=True)
-    assert parts.model_file.read_bytes() == whole.model_file.read_bytes()
-    assert parts.best_file.read_bytes() == whole.best_file.read_bytes()
-    one, two = (read_tensors(run.checkpoint_file)[0] for run in (whole, parts))
+            train(spec, resumed, resume=True, checkpointing=CheckpointPolicy(stop=after(1)))
+    train(spec, resumed, resume=True)
+    assert resumed.model_file.read_bytes() == uninterrupted.model_file.read_bytes()
+    assert resumed.best_file.read_bytes() == uninterrupted.best_file.read_bytes()
+    one, two = (read_tensors(run.checkpoint_file)[0] for run in (uninterrupted, resumed))
     assert one.keys() == two.keys()
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert ("recipe.delta" in one) == (recipe == "free")
-    assert metrics(parts) == metrics(whole)
+    assert metrics(resumed) == metrics(uninterrupted)
 
 
 def test_replays_count_as_steps_of_the_schedule(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from ctrobust.training.devices import FabricProcesses, launch
 from tests.training.runs import STOPPING, metrics, until_stopped
 
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
-FIELDS = ["--limit", "100", "--epochs", "2", "--batch-size", "16", "--width", "8", "--lr", "0.05"]
+FIELDS = ["--limit", "41", "--epochs", "2", "--batch-size", "15", "--width", "8", "--lr", "0.05"]  # those of SMALL
 TWO_PROCESSES = ["--devices", "2", "--strategy", "ddp"]
 TIMEOUT = 480.0  # seconds that processes may take to start and train on a busy machine
 pytestmark = pytest.mark.timeout(3 * TIMEOUT)
@@ -74,13 +74,30 @@ RUNS: dict[str, dict[str, Any]] = {
 TRAIN_ALL = """
 import json, sys
 from pathlib import Path
+import torch
+from ctrobust import data
 from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory
-from ctrobust.training import Devices, train
+from ctrobust.training import Devices, TrainingState, train
 
+torch.set_num_threads(1)
 for name, fields in json.loads(sys.argv[2]).items():
     spec, run = train_spec({**fields, "world_size": 2}), RunDirectory(Path(sys.argv[1], name))
     train(spec, run, devices=Devices(accelerator="cpu"))
+
+fields = {"batch_size": 16, "world_size": 2, "model": {"name": "resnet18", "width": 8}}
+spec = train_spec({**fields, "recipe": {"name": "trades", "steps": 2}})
+fabric = Devices(accelerator="cpu").fabric(spec)
+fabric.launch()
+state = TrainingState.begin(spec, data.load("digits").take(16), fabric)
+state.wrapped.train()
+(name,) = [name for name in state.model.state_dict() if "stem" in name and name.endswith("running_mean")]
+mean = state.model.get_buffer(name)
+mean += 1000 * fabric.global_rank
+state.train_batch(torch.arange(16))
+means = state.processes.gather(mean)
+if fabric.is_global_zero:
+    Path(sys.argv[1], "statistics.json").write_text(json.dumps([len(means), means.abs().max().item()]))
 """
 
 
@@ -112,33 +129,11 @@ def test_two_processes_give_the_losses_and_the_state_of_one(pairs: Path, tmp_pat
     assert two.read_spec().world_size == 2
 
 
-STATISTICS = """
-import torch
-from ctrobust import data
-from ctrobust.specs import train_spec
-from ctrobust.training import Devices, TrainingState
-
-fields = {"batch_size": 16, "world_size": 2, "model": {"name": "resnet18", "width": 8}}
-spec = train_spec({**fields, "recipe": {"name": "trades", "steps": 2}})
-fabric = Devices(accelerator="cpu").fabric(spec)
-fabric.launch()
-state = TrainingState.begin(spec, data.load("digits").take(16), fabric)
-state.wrapped.train()
-(name,) = [name for name in state.model.state_dict() if "stem" in name and name.endswith("running_mean")]
-mean = state.model.get_buffer(name)
-mean += 1000 * fabric.global_rank
-state.train_batch(torch.arange(16))
-means = state.processes.gather(mean)
-if fabric.is_global_zero:
-    print(len(means), means.abs().max().item())
-"""
-
-
-def test_all_processes_start_a_batch_with_the_batchnorm_statistics_of_rank_0(tmp_path: Path) -> None:
+def test_all_processes_start_a_batch_with_the_batchnorm_statistics_of_rank_0(pairs: Path) -> None:
     # an attack in eval mode uses them, and a checkpoint saves those of rank 0
-    count, largest = run_script(tmp_path, STATISTICS).split()
-    assert count == "16"
-    assert float(largest) < 10
+    count, largest = json.loads((pairs / "statistics.json").read_text())
+    assert count == 16
+    assert largest < 10
 
 
 def children(pid: int) -> list[int]:
@@ -155,15 +150,14 @@ runpy.run_path({stopping!r}, run_name="__main__")
 """
 
 
-def test_a_run_resumes_after_the_death_of_one_of_its_processes(tmp_path: Path) -> None:
+def test_a_run_resumes_after_the_death_of_one_of_its_processes(tmp_path: Path, pairs: Path) -> None:
     options = ["--method", "mdl", "--eta", "70", *TWO_PROCESSES, "--checkpoint-seconds", "0"]
-    expected = run_command(tmp_path / "uninterrupted", *options)
-    run, script = RunDirectory(tmp_path / "killed"), tmp_path / "script.py"
+    run, expected, script = RunDirectory(tmp_path / "killed"), RunDirectory(pairs / "mdl"), tmp_path / "script.py"
     script.write_text(FAST_OBSERVER.format(stopping=STOPPING[1]))
     with start(run.path, *options, command=(sys.executable, str(script)), CHECKPOINT="3") as process:
         until_stopped(process)
-        (other,) = children(process.pid)
-        os.kill(other, signal.SIGKILL)
+        (child,) = children(process.pid)
+        os.kill(child, signal.SIGKILL)
         process.send_signal(signal.SIGCONT)
         _, stderr = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 5, stderr
@@ -171,17 +165,14 @@ def test_a_run_resumes_after_the_death_of_one_of_its_processes(tmp_path: Path) -
     assert not run.record_file.exists()
     run_command(run.path, *options, "--resume")
     assert run.model_file.read_bytes() == expected.model_file.read_bytes()
-    for found, line in zip(metrics(run), metrics(expected), strict=True):
-        assert found == {
-            **line,
-            "loss": pytest.approx(line["loss"], rel=1e-9),
-        }  # the losses are summed in another order
+    for line, other in zip(metrics(run), metrics(expected), strict=True):
+        # a resumed run sums the losses of its processes in another order
+        assert line == {**other, "loss": pytest.approx(other["loss"], rel=1e-9)}
 
 
 def test_an_error_is_printed_once(tmp_path: Path, pairs: Path) -> None:
     run = Path(shutil.copytree(pairs / "dropout", tmp_path / "run"))
-    options = ["--limit", "41", "--batch-size", "15", *TWO_PROCESSES]
-    with start(run, *options) as process:
+    with start(run, *TWO_PROCESSES) as process:
         stdout, stderr = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, stdout) == (5, "")
     assert stderr == f"error: {run} holds this run already: add --resume to continue it, or choose another --out\n"

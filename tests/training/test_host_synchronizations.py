@@ -30,7 +30,7 @@ class SynchronizationCounter(TorchDispatchMode):
     """Counts the operators after which the host would wait for a GPU."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.count = 0
 
     def __torch_dispatch__(self, operator: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,0 +1,79 @@
+"""Rank 0 alone looks at the run directory; the other processes follow its decision."""
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from lightning_fabric import Fabric
+
+from ctrobust import data
+from ctrobust.errors import RunError
+from ctrobust.specs import train_spec
+from ctrobust.store import RunDirectory
+from ctrobust.training import CheckpointPolicy, TrainingInterrupted, TrainingState, train
+from ctrobust.training.loop import NoCallback, _train
+from ctrobust.training.run_lock import open_run
+from tests.training.runs import after
+
+SPEC = train_spec({"limit": 48, "batch_size": 16, "epochs": 1, "model": {"width": 8}})
+
+
+class OtherProcess(Fabric):
+    """A process that is not rank 0, and receives what rank 0 would broadcast."""
+
+    is_global_zero = False
+
+    def __init__(self, *received: Any) -> None:
+        super().__init__(accelerator="cpu", devices=1)
+        self.received = list(received)
+
+    def broadcast(self, obj: Any, src: int = 0) -> Any:  # noqa: ARG002
+        return self.received.pop(0) if self.received else obj
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> RunDirectory:
+    """A run with a checkpoint after its first batch."""
+    run = RunDirectory(tmp_path / "run")
+    with pytest.raises(TrainingInterrupted):
+        train(SPEC, run, checkpointing=CheckpointPolicy(stop=after(1)))
+    return run
+
+
+@pytest.mark.parametrize(("has_checkpoint", "steps"), [(False, [0, 1, 2]), (True, [1, 2])])
+def test_another_process_resumes_if_rank_0_does_whatever_it_finds_on_its_own_disk(
+    stopped: RunDirectory, monkeypatch: pytest.MonkeyPatch, has_checkpoint: bool, steps: list[int]
+) -> None:
+    seen: list[int] = []
+    train_batch = TrainingState.train_batch
+
+    def recording(self: TrainingState, index: torch.Tensor) -> torch.Tensor:
+        seen.append(self.progress.step)
+        return train_batch(self, index)
+
+    monkeypatch.setattr(TrainingState, "train_batch", recording)
+    record = {"steps": 3}
+    fabric = OtherProcess((None, has_checkpoint), {}, record)
+    digits = data.load("digits")
+    received = _train(fabric, SPEC, stopped, digits.take(48), digits, True, NoCallback(), CheckpointPolicy())
+    assert seen == steps
+    assert received is record  # other processes may not see the file that rank 0 wrote
+    assert not stopped.record_file.exists()
+
+
+def test_another_process_raises_the_error_of_rank_0(stopped: RunDirectory) -> None:
+    error = RunError("the run is in use")
+    with contextlib.ExitStack() as stack, pytest.raises(RunError) as raised:
+        open_run(stack, OtherProcess((error, False)), stopped, SPEC, resume=True)
+    assert raised.value is error
+
+
+def test_rank_0_decides_by_its_disk(stopped: RunDirectory, tmp_path: Path) -> None:
+    fabric = Fabric(accelerator="cpu", devices=1)
+    for run, expected in ((stopped, True), (RunDirectory(tmp_path / "new"), False)):
+        with contextlib.ExitStack() as stack:
+            assert open_run(stack, fabric, run, SPEC, resume=True) == expected
+            with pytest.raises(RunError, match="in use by another process"), run.locked():
+                pytest.fail("the lock is not held")
