@@ -4,7 +4,7 @@ import pytest
 
 from ctrobust.errors import RunError
 from ctrobust.execution import train_demo
-from ctrobust.execution.demo_runs import ATTACKS, DEMO_METHODS, EPS, demo_spec
+from ctrobust.execution.demo_runs import DEMO_ATTACKS, DEMO_METHODS, EPS, demo_spec
 from ctrobust.execution.stored_evaluation import expand
 from ctrobust.specs import FastSpec, NaturalSpec
 from ctrobust.training import CheckpointPolicy
@@ -27,7 +27,7 @@ def test_the_networks_of_a_pair_differ_in_one_thing() -> None:
 
 
 def test_the_attacks_are_those_that_its_table_names() -> None:
-    assert [str(attack) for attack in expand(ATTACKS, [str(EPS)])] == [
+    assert [str(attack) for attack in expand(DEMO_ATTACKS, [str(EPS)])] == [
         "fgsm:eps=0.1", "pgd:eps=0.1", "pgd:eps=0.1,loss=std",
     ]  # fmt: skip
 

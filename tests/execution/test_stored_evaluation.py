@@ -13,7 +13,7 @@ from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation import evaluate
 from ctrobust.execution import EvaluationRow, evaluate_stored, evaluation_data, expand
-from ctrobust.models import load
+from ctrobust.models import WeightsFile, load
 from ctrobust.models.tensor_files import read_tensors, write_tensors
 from ctrobust.store import RunDirectory
 
@@ -275,3 +275,49 @@ class TestStored:
         (run / "model.safetensors").unlink()
         with pytest.raises(RunError, match=r"run is not finished: ctrobust train --resume --out "):
             attacked(run, digits, [QUICK])
+
+    def test_the_weights_are_read_once(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        reads: list[Path] = []
+        read_bytes = Path.read_bytes
+
+        def counted(path: Path) -> bytes:
+            reads.append(path)
+            return read_bytes(path)
+
+        monkeypatch.setattr(Path, "read_bytes", counted)
+        weights = WeightsFile.read(run)
+        list(evaluate_stored(weights, evaluation_data(weights, None, None), [QUICK, None], limit=20))
+        assert [path.name for path in reads].count("model.safetensors") == 1
+
+    def test_the_original_model_checks_each_attacked_image_once(self, run: Path, digits: Dataset) -> None:
+        passes: list[int] = []
+        weights = WeightsFile.read(run)
+        model = weights.build()
+        model.register_forward_hook(lambda _, inputs, __: passes.append(len(inputs[0])))
+        attack = PGD(eps=0.3, steps=10, step_size=0.1)
+        x = datasets.to_float(digits.images[:20])
+        y = model(x).argmax(1)
+        passes.clear()
+        out = evaluate(model, (x, y), attack, chunk=20)
+        assert out.robust_accuracy < out.accuracy  # there are successes to check
+        gradient_steps = 10 * 20
+        assert (
+            sum(passes) <= 20 + gradient_steps + 20 + 3 * 4
+        )  # clean, attack, one check; the rest compares a fused copy
+
+    def test_the_record_tells_whether_a_fused_copy_was_used(self, run: Path, digits: Dataset) -> None:
+        long = PGD(eps=0.05, steps=12)
+        (fused,) = attacked(run, digits, [long])
+        assert fused.facts.fused is True
+        assert fused.facts.fused_logit_difference is not None
+        assert 0 <= fused.facts.fused_logit_difference < 1e-3
+        (short,) = attacked(run, digits, [QUICK])
+        assert short.facts.fused is False
+        assert short.facts.fused_logit_difference is None
+        rows = evaluate_stored(run, digits, [long], limit=LIMIT - 1, chunk=16, fuse=False)
+        assert next(rows).facts.fused is False
+
+    def test_class_probabilities_can_be_left_out(self, run: Path, digits: Dataset) -> None:
+        (row,) = evaluate_stored(run, digits, [QUICK], limit=LIMIT, keep_probabilities=False)
+        assert row.evaluation.probabilities is None
+        assert row.evaluation.robust_accuracy == attacked(run, digits, [QUICK])[0].evaluation.robust_accuracy

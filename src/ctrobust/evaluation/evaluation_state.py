@@ -161,7 +161,9 @@ class EvaluationState:
         x, y, keys = batch
         resume_state = _StoredResumeState(self, f"resume.{number}.{int(index[0])}.", report)
         with untouched(model, x):
-            state = AttackState(model, x, y, keys, clean.to(x.device), resume_state=resume_state)
+            state = AttackState(
+                model, x, y, keys, clean.to(x.device), resume_state=resume_state, verify_successes=False
+            )  # fmt: skip
             stage.run(state)
             moved = _distance_within_budget(attack, state.found, x)
             with torch.no_grad():

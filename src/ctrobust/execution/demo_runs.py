@@ -8,14 +8,15 @@ from typing import Any
 from ctrobust import data as datasets
 from ctrobust.evaluation import ProgressCallback
 from ctrobust.execution.stored_evaluation import EvaluationRow, evaluate_stored, expand
+from ctrobust.models import WeightsFile
 from ctrobust.specs import TrainSpec, train_spec
 from ctrobust.store import RunDirectory
 from ctrobust.training import CheckpointPolicy, TrainingCallback, train
 
 EPS = 0.1
-ATTACKS = ("fgsm", "pgd", "s-pgd")
+DEMO_ATTACKS = ("fgsm", "pgd", "s-pgd")
 APGD_LIMIT = 100
-"""APGD, which takes five times as long, attacks only so many."""
+"""The number of images for APGD, which takes five times as long."""
 
 DEMO_METHODS: dict[str, dict[str, Any]] = {
     "dropout": {"method": "dropout"},
@@ -44,7 +45,7 @@ def demo_spec(method: str) -> TrainSpec:
 
 
 def train_demo(out: Path, method: str, callback: TrainingCallback, checkpointing: CheckpointPolicy) -> DemoRun:
-    """Train one network, or take it up where an interrupted demonstration left it."""
+    """Train one network, or resume it where an interrupted demonstration stopped."""
     run = RunDirectory(out / method)
     return DemoRun(
         method, run.path, train(demo_spec(method), run, resume=True, callback=callback, checkpointing=checkpointing)
@@ -52,7 +53,7 @@ def train_demo(out: Path, method: str, callback: TrainingCallback, checkpointing
 
 
 def attack_demo(run: DemoRun, progress: ProgressCallback) -> Iterator[EvaluationRow]:
-    """Attack one network with each attack, the last on a few images."""
-    test = datasets.load("digits", "test")
-    yield from evaluate_stored(run.path, test, expand(ATTACKS, [str(EPS)]), progress=progress)
-    yield from evaluate_stored(run.path, test, expand(["apgd"], [str(EPS)]), limit=APGD_LIMIT, progress=progress)
+    """Attack one network with each attack; APGD attacks the first images only."""
+    test, weights = datasets.load("digits", "test"), WeightsFile.read(run.path)
+    yield from evaluate_stored(weights, test, expand(DEMO_ATTACKS, [str(EPS)]), progress=progress)
+    yield from evaluate_stored(weights, test, expand(["apgd"], [str(EPS)]), limit=APGD_LIMIT, progress=progress)

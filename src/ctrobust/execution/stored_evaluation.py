@@ -103,12 +103,9 @@ def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
     return list(dict.fromkeys(parse(text) for text in texts))
 
 
-def evaluation_data(path: Path, name: str | None, root: Path | None, split: str = "test") -> Dataset:
+def evaluation_data(path: Path | WeightsFile, name: str | None, root: Path | None, split: str = "test") -> Dataset:
     """Load the data that a network was trained for, or another data set with as many channels and classes."""
-    return _evaluation_data(WeightsFile.read(path), name, root, split)
-
-
-def _evaluation_data(weights: WeightsFile, name: str | None, root: Path | None, split: str) -> Dataset:
+    weights = path if isinstance(path, WeightsFile) else WeightsFile.read(path)
     metadata = weights.metadata
     if not metadata.keys() >= {"data", "in_channels", "num_classes"}:
         raise RunError(
