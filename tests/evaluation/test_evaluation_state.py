@@ -181,3 +181,28 @@ def test_stored_progress_with_other_fields_is_rejected() -> None:
     store = MemoryStore(batches=[{"labels": np.zeros(3)}])
     with pytest.raises(RunError, match="has the fields labels"):
         run(ENSEMBLE, store)
+
+
+def test_the_original_model_checks_each_attacked_image_once() -> None:
+    model, (x, y) = network(), examples()
+    passes: list[int] = []
+
+    class Counted(nn.Module):
+        """Counts the images that the original model classifies; a copy of it is the plain network."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = model
+
+        def forward(self, x: Tensor) -> Tensor:
+            passes.append(len(x))
+            logits: Tensor = self.network(x)
+            return logits
+
+        def __deepcopy__(self, _: object) -> nn.Module:
+            return network()
+
+    out = evaluate(Counted().eval(), (x, y), PGD(eps=0.05, steps=10), chunk=24)
+    assert out.robust_accuracy < out.accuracy  # there are successes to check
+    clean_pass, check, comparison_with_the_fused_copy = 24, 24, 2 * 4
+    assert sum(passes) == clean_pass + check + comparison_with_the_fused_copy

@@ -289,22 +289,6 @@ class TestStored:
         list(evaluate_stored(weights, evaluation_data(weights, None, None), [QUICK, None], limit=20))
         assert [path.name for path in reads].count("model.safetensors") == 1
 
-    def test_the_original_model_checks_each_attacked_image_once(self, run: Path, digits: Dataset) -> None:
-        passes: list[int] = []
-        weights = WeightsFile.read(run)
-        model = weights.build()
-        model.register_forward_hook(lambda _, inputs, __: passes.append(len(inputs[0])))
-        attack = PGD(eps=0.3, steps=10, step_size=0.1)
-        x = datasets.to_float(digits.images[:20])
-        y = model(x).argmax(1)
-        passes.clear()
-        out = evaluate(model, (x, y), attack, chunk=20)
-        assert out.robust_accuracy < out.accuracy  # there are successes to check
-        gradient_steps = 10 * 20
-        assert (
-            sum(passes) <= 20 + gradient_steps + 20 + 3 * 4
-        )  # clean, attack, one check; the rest compares a fused copy
-
     def test_the_record_tells_whether_a_fused_copy_was_used(self, run: Path, digits: Dataset) -> None:
         long = PGD(eps=0.05, steps=12)
         (fused,) = attacked(run, digits, [long])
