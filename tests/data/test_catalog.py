@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ctrobust.data import PUBLISHED, SPLITS, Finding, Row, available, check
+from ctrobust.data import PUBLISHED, SPLITS, CatalogRow, Finding, available, check
 from ctrobust.data.cifar import CIFAR10, CIFAR100
 from ctrobust.errors import DataError, InputError
 
 Write = Callable[..., None]
 
 
-def rows(root: Path | None = None) -> dict[str, Row]:
+def rows(root: Path | None = None) -> dict[str, CatalogRow]:
     return {row.name: row for row in available(root)}
 
 

@@ -32,7 +32,7 @@ def test_splits_partition_each_class_four_to_one() -> None:
     assert (train.labels.bincount() + test.labels.bincount()).tolist() == whole.tolist()
 
 
-def test_mean_and_std_are_the_training_split_s() -> None:
+def test_mean_and_std_are_those_of_the_training_split() -> None:
     train = load("digits")
     x = train.images.double() / 255
     assert train.mean == (round(x.mean().item(), 4),)

@@ -8,7 +8,7 @@ from PIL import Image
 
 from ctrobust.data import folder, load
 from ctrobust.data.folder import damaged_pictures, load_folder
-from ctrobust.data.listing import list_pictures
+from ctrobust.data.picture_list import list_pictures
 from ctrobust.data.pictures import decode
 from ctrobust.errors import DataError, InputError
 

@@ -83,7 +83,7 @@ def test_downloads_are_the_files_that_loading_searches_for() -> None:
 
 
 def test_every_kind_takes_a_path(tmp_path: Path) -> None:
-    for kind in data.KINDS:
+    for kind in data.PATH_LOADERS:
         with pytest.raises(DataError, match=f"{tmp_path / 'nothing'} does not exist"):
             data.load(f"{kind}:{tmp_path / 'nothing'}")
 

@@ -179,7 +179,7 @@ def test_a_zip_directory_of_megabytes_is_refused(tmp_path: Path) -> None:
         for number in range(20_000):
             archive.writestr(f"array{number}.npy", b"")
     (tmp_path / "a.npz").write_bytes(file.getvalue())
-    with pytest.raises(DataError, match=r"the zip directory takes .* bytes, expected at most 1,048,576"):
+    with pytest.raises(DataError, match=r"the zip directory takes more than 1,048,576 bytes"):
         load_npz(f"npz:{tmp_path / 'a.npz'}", "train")
     assert traced_peak(lambda: load_npz(f"npz:{tmp_path / 'a.npz'}", "train")) < 4 << 20
 

@@ -99,7 +99,7 @@ class TestData:
             "dots", "test", torch.zeros(6, channels, 28, 28, dtype=torch.uint8), torch.arange(6) % classes,
             tuple("abcdefghij"[:classes]), (0.0,) * channels, (1.0,) * channels, verified=False,
         )  # fmt: skip
-        monkeypatch.setitem(datasets.KINDS, "dots", lambda _name, _split: dots)
+        monkeypatch.setitem(datasets.PATH_LOADERS, "dots", lambda _name, _split: dots)
         with pytest.raises(
             InputError, match=rf"dots has {channels} channels and {classes} classes; the network takes 1 and 10"
         ):

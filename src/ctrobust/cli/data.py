@@ -15,7 +15,7 @@ from ctrobust.cli.signals import interruptible
 from ctrobust.errors import DataError
 
 if TYPE_CHECKING:
-    from ctrobust.data.catalog import Row
+    from ctrobust.data.catalog import CatalogRow
 
 data_app = typer.Typer(help="List, download and check data sets.", no_args_is_help=True)
 
@@ -55,7 +55,7 @@ def check_data(
         raise typer.Exit(DataError.exit_code)
 
 
-def data_table(rows: "Sequence[Row]") -> None:
+def data_table(rows: "Sequence[CatalogRow]") -> None:
     """Print one line per data set."""
     table = Table(box=box.SIMPLE_HEAD)
     for header in ("data set", "description", "found in", "verified"):

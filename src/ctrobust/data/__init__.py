@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ctrobust.data.augment import augment
 from ctrobust.data.batches import epoch_batches, gather, to_float
-from ctrobust.data.catalog import SPLITS, Finding, Row, examine, list_available, locate_split
+from ctrobust.data.catalog import SPLITS, CatalogRow, Finding, examine, list_available, locate_split
 from ctrobust.data.cifar import CIFAR10, CIFAR100
 from ctrobust.data.dataset import Dataset
 from ctrobust.data.digits import load_digits
@@ -27,8 +27,23 @@ from ctrobust.data.published import Published, load_published
 from ctrobust.errors import InputError
 
 __all__ = [
-    "DATASETS", "KINDS", "PUBLISHED", "SPLITS", "Dataset", "DownloadProgress", "Finding", "Row", "as_examples",
-    "augment", "available", "check", "epoch_batches", "fetch", "gather", "load", "to_float",
+    "DATASETS",
+    "PATH_LOADERS",
+    "PUBLISHED",
+    "SPLITS",
+    "CatalogRow",
+    "Dataset",
+    "DownloadProgress",
+    "Finding",
+    "as_examples",
+    "augment",
+    "available",
+    "check",
+    "epoch_batches",
+    "fetch",
+    "gather",
+    "load",
+    "to_float",
 ]  # fmt: skip
 
 PUBLISHED: dict[str, Published] = {
@@ -41,7 +56,7 @@ PUBLISHED: dict[str, Published] = {
 
 DATASETS: tuple[str, ...] = ("digits", *PUBLISHED)
 
-KINDS: dict[str, Callable[[str, str], Dataset]] = {"folder": load_folder, "npz": load_npz}
+PATH_LOADERS: dict[str, Callable[[str, str], Dataset]] = {"folder": load_folder, "npz": load_npz}
 """Data sets of the user, named with their path, as in folder:PATH."""
 
 
@@ -76,15 +91,15 @@ def load(
 fashion-mnist, kmnist, mnist, folder:PATH, npz:PATH
     """
     kind = name.partition(":")[0] if ":" in name else None
-    if name not in DATASETS and kind not in KINDS:
-        allowed = [*sorted(DATASETS), *(f"{kind}:PATH" for kind in KINDS)]
+    if name not in DATASETS and kind not in PATH_LOADERS:
+        allowed = [*sorted(DATASETS), *(f"{kind}:PATH" for kind in PATH_LOADERS)]
         close = difflib.get_close_matches(name, allowed, n=1)
         hint = f", did you mean {close[0]!r}?" if close else "."
         raise InputError(f"unknown data set {name!r}{hint} Allowed: {', '.join(allowed)}")
     if split not in SPLITS:
         raise InputError(f"unknown split {split!r} of {name}. Allowed: {', '.join(SPLITS)}")
     if kind is not None:
-        return KINDS[kind](name, split)
+        return PATH_LOADERS[kind](name, split)
     if name == "digits":
         return load_digits(split)
     if download and not locate_split(PUBLISHED[name], split, root):
@@ -102,14 +117,14 @@ def fetch(name: str, root: Path | str | None = None, progress: DownloadProgress 
 
     Raises:
         InputError: the data set is not a published one.
-        DataError: it cannot be downloaded or written. The message says which file to put where by hand.
+        DataError: it cannot be downloaded or written. The message lists which file to put where by hand.
     """
     if name not in PUBLISHED:
         raise InputError(f"{name!r} cannot be downloaded. Allowed: {', '.join(sorted(PUBLISHED))}")
     return fetch_published(PUBLISHED[name], root, progress)
 
 
-def available(root: Path | str | None = None) -> tuple[Row, ...]:
+def available(root: Path | str | None = None) -> tuple[CatalogRow, ...]:
     """List the data sets that can be named, where each was found, and whether its files are the published ones.
 
     Raises:

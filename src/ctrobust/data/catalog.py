@@ -10,8 +10,8 @@ import numpy as np
 
 from ctrobust.data.dataset import Dataset
 from ctrobust.data.folder import damaged_pictures
-from ctrobust.data.listing import list_pictures
 from ctrobust.data.locate import parse_locator, search_roots
+from ctrobust.data.picture_list import list_pictures
 from ctrobust.data.published import Published, find_split, is_verified
 from ctrobust.errors import DataError
 
@@ -20,7 +20,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True)
-class Row:
+class CatalogRow:
     """A data set that can be named.
 
     Args:
@@ -46,18 +46,18 @@ class Finding:
     text: str
 
 
-def list_available(registry: Mapping[str, Published], root: Path | str | None = None) -> tuple[Row, ...]:
+def list_available(registry: Mapping[str, Published], root: Path | str | None = None) -> tuple[CatalogRow, ...]:
     """List the data sets that can be named. Their files are hashed, which takes a second, but not loaded."""
-    rows = [Row("digits", "1,797 handwritten digits, grayscale 28 x 28, embedded", SPLITS, None, verified=True)]
+    rows = [CatalogRow("digits", "1,797 handwritten digits, grayscale 28 x 28, embedded", SPLITS, None, verified=True)]
     for name, published in registry.items():
         found = {split: paths for split in SPLITS if (paths := locate_split(published, split, root))}
         files = [path for paths in found.values() for path in paths]
         place = files[0].parent if files else None
         verified = all(is_verified(published, path) for path in files) if files else None
-        rows.append(Row(name, published.description, tuple(found), place, verified))
+        rows.append(CatalogRow(name, published.description, tuple(found), place, verified))
     pictures = "PNG, JPEG or WebP pictures, one folder per class; folder:PATH?size=64"
-    rows.append(Row("folder:PATH", pictures, (), None, None))
-    rows.append(Row("npz:PATH", "arrays images and labels in an .npz file", (), None, None))
+    rows.append(CatalogRow("folder:PATH", pictures, (), None, None))
+    rows.append(CatalogRow("npz:PATH", "arrays images and labels in an .npz file", (), None, None))
     return tuple(rows)
 
 

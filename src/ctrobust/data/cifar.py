@@ -51,8 +51,8 @@ def read_cifar(
         raise DataError(f"{names}: {sum(counts)} images, expected at most {MOST_IMAGES}")
     images, labels = np.empty((sum(counts), PIXELS), np.uint8), np.empty(sum(counts), np.uint8)
     ends = np.cumsum(counts)[:-1]
-    for path, *arrays in zip(paths, np.split(images, ends), np.split(labels, ends), strict=True):
-        _fill(path, *arrays, limits)
+    for path, file_images, file_labels in zip(paths, np.split(images, ends), np.split(labels, ends), strict=True):
+        _fill(path, file_images, file_labels, limits)
     return images.reshape(-1, 3, SIDE, SIDE), labels
 
 

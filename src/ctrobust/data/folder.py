@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from ctrobust.data.dataset import Dataset, mean_std
-from ctrobust.data.listing import Listing, Picture, list_pictures
 from ctrobust.data.locate import parse_locator
+from ctrobust.data.picture_list import Listing, Picture, list_pictures
 from ctrobust.data.pictures import Failure, decode, each, inspect
 from ctrobust.errors import DataError, InputError
 

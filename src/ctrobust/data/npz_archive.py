@@ -4,6 +4,7 @@ Before an array is read, its header is compared with the size of its zip entry, 
 """
 
 import errno
+import io
 import math
 import tokenize
 import warnings
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -48,9 +49,8 @@ def open_npz(
     """
     with open_regular_file(path, "an .npz file") as file:
         try:
-            with zipfile.ZipFile(cast("IO[bytes]", _Bounded(file, path))) as archive:
+            with _Bounded(path) as bounded, zipfile.ZipFile(bounded) as archive:
                 headers = _read_headers(path, archive, limit, allowed)
-            file.seek(0)
             with np.load(file, allow_pickle=False) as arrays:
                 yield arrays, headers
         except MemoryError as error:
@@ -63,17 +63,15 @@ def open_npz(
             raise DataError(f"{path} is not an .npz file or is damaged ({found})") from error
 
 
-class _Bounded:
+class _Bounded(io.FileIO):
     """A file of which at most a megabyte is read at once, because zipfile reads the directory of an archive whole."""
 
-    def __init__(self, file: BinaryIO, path: Path) -> None:
-        self._file, self._path = file, path
-        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._file.read(_MOST_AT_ONCE + 1 if size < 0 else min(size, _MOST_AT_ONCE + 1))
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= _MOST_AT_ONCE:
+            size = _MOST_AT_ONCE + 1
+        data = super().read(size) or b""
         if len(data) > _MOST_AT_ONCE:
-            raise DataError(f"{self._path}: the zip directory takes {size:,} bytes, expected at most {_MOST_AT_ONCE:,}")
+            raise DataError(f"{self.name!s}: the zip directory takes more than {_MOST_AT_ONCE:,} bytes")
         return data
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrobust.data.listing import list_pictures
+from ctrobust.data.picture_list import list_pictures
 from ctrobust.errors import DataError
 
 
