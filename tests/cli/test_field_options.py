@@ -75,7 +75,7 @@ def test_a_new_recipe_needs_no_edit_of_the_command_line(monkeypatch: pytest.Monk
     assert option("recipe.alpha").help() == "Radius of the noise. For new. Default: 16/255."
     assert option("recipe.alpha").kind is str
     assert option("recipe.mode").help() == "One of a, b. For new. Default: b."
-    assert "trades, new. Default: natural." in option("recipe.name").help()
+    assert ", new. Default: natural." in option("recipe.name").help()
 
 
 def test_lists_are_read_as_toml() -> None:

@@ -89,7 +89,7 @@ from ctrobust.specs import (
         ({"recipe": {"name": "madry", "rho": 1.0}}, ["unknown key recipe.rho of recipe madry (it belongs to natural)"]),
         (
             {"recipe": {"gamma": 1.0}},
-            ["unknown key recipe.gamma of recipe natural (it belongs to fast, madry, free, trades)"],
+            ["unknown key recipe.gamma of recipe natural (it belongs to fast, madry, free, trades"],
         ),
         (
             {"recipe": {"name": "free", "steps": 3}},
