@@ -10,7 +10,7 @@ import torch
 
 from ctrobust.recipes import RECIPES, Recipe
 from ctrobust.specs import RECIPE_SPECS
-from tests.recipes import test_fast, test_free, test_madry, test_trades
+from tests.recipes import test_fast, test_free, test_madry, test_n_fgsm, test_trades
 from tests.recipes.descent import (
     assert_same_trajectory,
     batches,
@@ -91,6 +91,7 @@ RECIPE_ROWS = [
         "trades", test_trades.reference, [*TRADES_LOSSES, *STEPS], 0.007 * 255 / 8, TRADES_CHANGES,
         fewer={"steps": 5}, attack_passes=11, descent_passes=2, attack_in_training=False,
     ),
+    Row("n-fgsm", test_n_fgsm.reference, [*LABEL_LOSSES, *ONE_STEP, SEED], 1.0, one_step_size=8 / 255),
 ]  # fmt: skip
 every_recipe = pytest.mark.parametrize("row", RECIPE_ROWS, ids=lambda row: row.name)
 with_attack_model = pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from ctrobust.recipes.fast import Fast
 from ctrobust.recipes.free import Free
 from ctrobust.recipes.interface import AttackableModel, Network, Recipe
 from ctrobust.recipes.madry import Madry
+from ctrobust.recipes.n_fgsm import NFGSM
 from ctrobust.recipes.natural import Natural
 from ctrobust.recipes.online_smoothing import OnlineSmoothing
 from ctrobust.recipes.processes import Processes, SingleProcess
@@ -18,9 +19,11 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
     "free": Free,
     "madry": Madry,
     "trades": Trades,
+    "n-fgsm": NFGSM,
 }
 
 __all__ = [
+    "NFGSM",
     "RECIPES",
     "AttackableModel",
     "Fast",

@@ -111,12 +111,21 @@ class TradesSpec(AdversarialSpec):
         return self
 
 
+class NFGSMSpec(AdversarialSpec):
+    """N-FGSM: noise of 2 eps, then one step of eps that is not clipped to the ball."""
+
+    rates: ClassVar[Mapping[str, float]] = {"cyclic": 0.2, "multistep": 0.2}
+    name: Literal["n-fgsm"]
+    loss: Literal["sce", "std"] = "sce"
+
+
 RECIPE_SPECS: dict[str, type[NaturalSpec] | type[AdversarialSpec]] = {
     "natural": NaturalSpec,
     "fast": FastSpec,
     "madry": MadrySpec,
     "free": FreeSpec,
     "trades": TradesSpec,
+    "n-fgsm": NFGSMSpec,
 }
 
 
