@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrobust.store import read_arrays
+from ctrobust.store import StoredEvaluation
 from tests.cli.command import COLOURS, COMMAND, Inside, Terminal, plain
 
 
@@ -38,9 +38,10 @@ def test_several_attacks_and_radii_as_json(inside: Inside, tmp_path: Path) -> No
         assert one["success_on_correct"] == pytest.approx(1 - one["robust_accuracy"] / document["accuracy"])
         assert one["largest_distance"] == pytest.approx(radii[one["attack"]], abs=1e-6)
         assert one["seconds"] > 0
-        arrays = read_arrays(tmp_path / one["outcomes"])
-        assert arrays["probabilities"].shape == (40, 10)
-        assert int(arrays["forwards"].sum()) == one["forwards"]
+        stored = StoredEvaluation.read(tmp_path / one["outcomes"]).evaluation
+        assert stored.probabilities is not None
+        assert stored.probabilities.shape == (40, 10)
+        assert int(stored.forwards.sum()) == one["forwards"]
 
     again = json.loads(inside(f"{args} --limit 40 --json").out)
     assert [one.pop("seconds") for one in again["attacks"]] == [None] * 5

@@ -1,7 +1,6 @@
 """`ctrobust train`: one training run in its run directory."""
 
 import json
-import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -95,12 +94,12 @@ def train(
     continues = resume and out is not None and not config
     spec = None if continues else specs.train_spec(fields)  # a wrong spec is refused before torch is loaded
     load_torch(threads)
-    from ctrobust.store import RunDirectory
+    from ctrobust.store import RunDirectory, directory_name
     from ctrobust.training import CheckpointPolicy, Devices, is_main_process, with_tensorboard
     from ctrobust.training import train as run_training
 
     spec = spec or _continued_spec(RunDirectory(out or Path()), fields)
-    path = out or _default_path(spec)
+    path = out or Path("runs") / directory_name(spec)
     resume_options = {
         "--data-root": data_root,
         "--num-nodes": num_nodes if num_nodes > 1 else None,
@@ -131,11 +130,6 @@ def train(
         print_line(json.dumps({"run": str(path), **record}, indent=2))
     else:
         training_summary(path, spec, record)
-
-
-def _default_path(spec: specs.TrainSpec) -> Path:
-    data = re.sub("[^A-Za-z0-9.]+", "-", spec.data)
-    return Path("runs") / f"{data}-{spec.model.name}-{specs.spec_hash(spec)}"
 
 
 def _continued_spec(run: "RunDirectory", fields: dict[str, Any]) -> specs.TrainSpec:
