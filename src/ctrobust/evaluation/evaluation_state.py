@@ -173,7 +173,8 @@ class EvaluationState:
         self.distance[index] = moved.cpu().float()
         self.forwards[index] += state.forwards.cpu()
         self.backwards[index] += state.backwards.cpu()
-        self.unconfirmed[index] |= (state.fooled & correct).cpu()
+        if state.original is model:  # a success that only the fused copy sees is no contradiction of the model
+            self.unconfirmed[index] |= (state.fooled & correct).cpu()
         self.broken_by[index] = torch.where(correct.cpu(), ROBUST, number)
         self.stages_done[index] = number + 1
         self.resume_arrays = {}
