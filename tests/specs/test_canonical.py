@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -178,7 +178,7 @@ def test_every_field_counts() -> None:
 share = st.floats(0, 1, exclude_max=True)
 models = st.builds(
     ModelSpec,
-    name=st.sampled_from(["mnistnet", "vgg16", "resnet18", "resnet50"]),
+    name=st.sampled_from(get_args(ModelSpec.model_fields["name"].annotation)),
     width=st.integers(2, 512),
     noise=st.sampled_from(["dropout", "dropconnect"]),
     drop=share,
@@ -201,13 +201,15 @@ common = {
 }
 further = {"steps": st.integers(1), "replays": st.integers(1), "std_at": st.sampled_from(["adv", "clean"])}
 adversarial = st.builds(FastSpec, name=st.just("fast"), loss=st.just("std"), eps=radius) | st.one_of(
-    st.builds(
-        spec,
-        name=st.just(name),
-        **{key: value for key, value in (common | further).items() if key in spec.model_fields},
-    )
-    for name, spec in RECIPE_SPECS.items()
-    if name != "natural"
+    [
+        st.builds(
+            spec,
+            name=st.just(name),
+            **{key: value for key, value in (common | further).items() if key in spec.model_fields},
+        )
+        for name, spec in RECIPE_SPECS.items()
+        if name != "natural"
+    ]
 )
 schedules = st.builds(
     ScheduleSpec,

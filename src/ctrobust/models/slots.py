@@ -1,7 +1,8 @@
 """Slots for feature-map regularizers inside a network's body."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor, nn
 
@@ -44,7 +45,14 @@ class ConvUnit(nn.Module):
         return out
 
 
-def distort_stage(units: list[ConvUnit], slots: Slots) -> None:
+class DistortSlot(Protocol):
+    """A part of a stage with one convolution and the slot after it."""
+
+    conv: nn.Conv2d
+    distort: nn.Module
+
+
+def distort_stage(units: Sequence[DistortSlot], slots: Slots) -> None:
     """Fill the slots after the convolutions of a stage; each module is made for the convolution that follows."""
     following: list[nn.Conv2d | None] = [*[unit.conv for unit in units[1:]], None]
     for unit, next_convolution in zip(units, following, strict=True):

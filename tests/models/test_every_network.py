@@ -1,4 +1,6 @@
-"""VGG16 and the ResNets: parameter counts, slots, memory format, gradients."""
+"""What every network must do, one row of NETWORKS per network: parameter counts, slots, memory format, gradients."""
+
+from typing import get_args
 
 import pytest
 import torch
@@ -7,16 +9,16 @@ from torch import nn
 from ctrobust import models
 from ctrobust.errors import InputError
 from ctrobust.regularizers import Disout, DropBlock
+from ctrobust.specs import ModelSpec
 
-PARAMETERS = [
-    ("vgg16", 10, 14_728_266),
-    ("vgg16", 100, 14_774_436),
-    ("resnet18", 10, 11_173_962),
-    ("resnet18", 100, 11_220_132),
-    ("resnet50", 10, 23_520_842),
-    ("resnet50", 100, 23_705_252),
+# Name, parameters with 10 and with 100 classes, sides of the maps at DropBlock's slots and at Disout's.
+NETWORKS: list[tuple[str, int, int, list[int], list[int]]] = [
+    ("vgg16", 14_728_266, 14_774_436, [8] * 3 + [4] * 3, [2] * 3),
+    ("resnet18", 11_173_962, 11_220_132, [8] * 4 + [4] * 4, [4] * 4),
+    # a 1x1 convolution before each stride
+    ("resnet50", 23_520_842, 23_705_252, [16] + [8] * 17 + [8] + [4] * 8, [8] + [4] * 8),
 ]
-NAMES = ["vgg16", "resnet18", "resnet50"]
+NAMES = [name for name, *_ in NETWORKS]
 
 
 def small(name: str, **fields: str) -> models.Classifier:
@@ -28,7 +30,13 @@ def images(count: int = 4) -> torch.Tensor:
     return torch.rand(count, 3, 32, 32).contiguous(memory_format=torch.channels_last)
 
 
-@pytest.mark.parametrize(("name", "classes", "count"), PARAMETERS)
+def test_every_network_has_a_row() -> None:
+    assert {*NAMES, "mnistnet"} == set(models.MODELS) == set(get_args(ModelSpec.model_fields["name"].annotation))
+
+
+@pytest.mark.parametrize(
+    ("name", "classes", "count"), [(row[0], classes, row[i]) for row in NETWORKS for i, classes in ((1, 10), (2, 100))]
+)
 def test_parameter_counts(name: str, classes: int, count: int) -> None:
     with torch.device("meta"):
         model = models.build(name, num_classes=classes, in_channels=3)
@@ -73,12 +81,7 @@ def map_sides(name: str, maps: str) -> list[int]:
 
 @pytest.mark.parametrize(
     ("name", "blocks", "distortions"),
-    [
-        ("mnistnet", [8], [10, 8]),
-        ("vgg16", [8] * 3 + [4] * 3, [2] * 3),
-        ("resnet18", [8] * 4 + [4] * 4, [4] * 4),
-        ("resnet50", [16] + [8] * 17 + [8] + [4] * 8, [8] + [4] * 8),  # a 1x1 convolution before each stride
-    ],
+    [("mnistnet", [8], [10, 8]), *((name, blocks, distortions) for name, _, _, blocks, distortions in NETWORKS)],
 )
 def test_slots_are_filled_where_the_paper_puts_them(name: str, blocks: list[int], distortions: list[int]) -> None:
     assert map_sides(name, "dropblock") == blocks
