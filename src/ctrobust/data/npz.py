@@ -63,10 +63,10 @@ def _split_by_hash(
     chosen = test if split == "test" else ~test
     if not chosen.any():
         raise DataError(f"{path}: none of {len(labels)} images is in {split} by its hash; name the splits' arrays")
-    mean, std = mean_std(images[~test])
-    return Dataset(
-        name, split, images[chosen], torch.from_numpy(labels)[chosen], classes, mean, std, verified=False
-    )  # fmt: skip
+    train = images[~test]
+    mean, std = mean_std(train)
+    picked = images[test] if split == "test" else train
+    return Dataset(name, split, picked, torch.from_numpy(labels)[chosen], classes, mean, std, verified=False)
 
 
 def _check_images(path: Path, header: ArrayHeader, labels: int) -> None:
