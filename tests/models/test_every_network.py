@@ -17,6 +17,7 @@ NETWORKS: list[tuple[str, int, int, list[int], list[int]]] = [
     ("resnet18", 11_173_962, 11_220_132, [8] * 4 + [4] * 4, [4] * 4),
     # a 1x1 convolution before each stride
     ("resnet50", 23_520_842, 23_705_252, [16] + [8] * 17 + [8] + [4] * 8, [8] + [4] * 8),
+    ("preactresnet18", 11_172_170, 11_218_340, [8] * 4 + [4] * 4, [4] * 4),
 ]
 NAMES = [name for name, *_ in NETWORKS]
 

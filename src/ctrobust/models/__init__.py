@@ -8,6 +8,7 @@ from ctrobust.errors import InputError
 from ctrobust.models.classifier import Classifier, Normalize
 from ctrobust.models.head_split import split
 from ctrobust.models.mnistnet import mnistnet
+from ctrobust.models.preactresnet import preactresnet18
 from ctrobust.models.resnet import resnet18, resnet50
 from ctrobust.models.slots import Slots
 from ctrobust.models.vgg import vgg16
@@ -19,6 +20,7 @@ MODELS: dict[str, Callable[[int, int, int, Slots], tuple[nn.Module, nn.Sequentia
     "vgg16": vgg16,
     "resnet18": resnet18,
     "resnet50": resnet50,
+    "preactresnet18": preactresnet18,
 }
 
 MAPS: dict[str, Slots] = {

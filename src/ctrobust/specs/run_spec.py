@@ -11,7 +11,7 @@ from ctrobust.specs.recipe import NaturalSpec, RecipeSpec
 class ModelSpec(SpecModel):
     """The network: its architecture, and the regularizers in its head (`noise`) and its feature maps (`maps`)."""
 
-    name: Literal["mnistnet", "vgg16", "resnet18", "resnet50"] = "mnistnet"
+    name: Literal["mnistnet", "vgg16", "resnet18", "resnet50", "preactresnet18"] = "mnistnet"
     width: Annotated[int, Field(ge=2)] = 64
     noise: Literal["dropout", "dropconnect", "none"] = "dropout"
     drop: Share = 0.5
