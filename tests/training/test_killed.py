@@ -154,7 +154,7 @@ def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(
     with start(run, "--resume", before=small_files) as process:
         code, stderr = wait(process)
     assert code == 5
-    left = "what was there before is intact" if steps else "nothing was written"
+    left = "the file that was there is intact" if steps else "nothing was written"
     assert stderr.splitlines()[-1] == f"error: cannot write {run.checkpoint_file}: File too large; {left}"
     assert "Traceback" not in stderr
     assert leftovers(run) == []
