@@ -56,7 +56,7 @@ def fashion_run(spec: TrainSpec, path: Path, root: Path | None, threads: int) ->
     torch.set_num_threads(threads)
     keep_freed_memory()
     record = train(spec, RunDirectory(path), data_root=root, resume=True)
-    return record["results"]["accuracy"], similarity(path, data.load(spec.data, "test", root))
+    return record.results.accuracy, similarity(path, data.load(spec.data, "test", root))
 
 
 def similarity(path: Path, test: Dataset) -> float:

@@ -82,7 +82,7 @@ def train_one(name: str, runs: Path, root: Path | None, threads: int) -> str:
     torch.set_num_threads(threads)
     keep_freed_memory()
     record = train(spec_of(name), RunDirectory(runs / name), data_root=root, resume=True)
-    return f"{name}: accuracy {100 * record['results']['accuracy']:.2f}%"
+    return f"{name}: accuracy {100 * record.results.accuracy:.2f}%"
 
 
 def evaluate_one(name: str, runs: Path, root: Path | None, threads: int) -> str:

@@ -23,11 +23,11 @@ def test_there_are_results() -> None:
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.path.name)
 def test_every_evaluation_is_read_and_agrees_with_its_record(run: RunDirectory) -> None:
-    assert spec_hash(run.read_spec()) == run.read_record()["spec"]
+    assert spec_hash(run.read_spec()) == run.read_record().spec
     for one in run.evaluations():
         assert one.file == run.outcomes_file(one.record.spec)
         assert one.record.hash == spec_hash(one.record.spec)
-        assert one.record.spec.weights == run.read_record()["weights_sha256"][:16]
+        assert one.record.spec.weights == run.read_record().weights_sha256[:16]
         assert isinstance(one.evaluation, Evaluation)
         found, stored = one.evaluation.summary(), one.record.summary.model_dump()
         assert found["robust_accuracy"] == stored["robust_accuracy"]
@@ -39,7 +39,7 @@ def test_every_evaluation_is_read_and_agrees_with_its_record(run: RunDirectory) 
 
 @pytest.mark.parametrize("run", [run for run in RUNS if run.model_file.exists()], ids=lambda run: run.path.name)
 def test_committed_weights_are_those_of_the_record(run: RunDirectory) -> None:
-    assert hashlib.sha256(run.model_file.read_bytes()).hexdigest() == run.read_record()["weights_sha256"]
+    assert hashlib.sha256(run.model_file.read_bytes()).hexdigest() == run.read_record().weights_sha256
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_an_evaluation_is_found_by_its_spec() -> None:
     run = RunDirectory(RESULTS / "fashion-dropout")
     spec = EvaluationSpec(
         data="fashion-mnist", attack="pgd:eps=8/255", limit=1000, chunk=250,
-        weights=run.read_record()["weights_sha256"][:16],
+        weights=run.read_record().weights_sha256[:16],
     )  # fmt: skip
     found = run.find_evaluation(spec)
     assert found is not None

@@ -1,5 +1,6 @@
 """The run directory."""
 
+import json
 import re
 import subprocess
 import sys
@@ -7,12 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from filelock import Timeout
 
 from ctrobust.errors import RunError
+from ctrobust.outcomes import Evaluation
 from ctrobust.specs import EvaluationSpec, spec_hash, train_spec
-from ctrobust.store import RunDirectory
+from ctrobust.store import OutcomeSummary, RunDirectory, RunRecord
+from ctrobust.store.records import RunData
 
 HOLD = """
 import sys, pathlib
@@ -133,10 +137,35 @@ def test_a_damaged_spec_is_refused_with_its_place(run: RunDirectory, content: by
     assert str(error.value).startswith(f"{run.spec_file}: ")
 
 
-def test_the_record_is_kept(run: RunDirectory) -> None:
-    record = {"results": {"accuracy": 0.5}, "seconds_per_epoch": [1.5], "commit": None}
-    run.write_record(record)
-    assert run.read_record() == record
+def record() -> RunRecord:
+    probabilities = np.array([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]], dtype=np.float32)
+    zeros, labels = np.zeros(2, dtype=np.int64), np.array([0, 2])
+    predicted = probabilities.argmax(1)
+    out = Evaluation(
+        labels, probabilities, probabilities, predicted, predicted, zeros.astype(np.float32), zeros, zeros,
+        zeros.astype(bool),
+    )  # fmt: skip
+    return RunRecord(
+        spec="0" * 16, weights_sha256="1" * 64,
+        data=RunData(name="dots", train=4, test=2, verified=False, classes=("a", "b", "c")),
+        results=OutcomeSummary.model_validate(out.summary()), steps=3, seconds_per_epoch=(1.5,),
+        environment={"commit": None},
+    )  # fmt: skip
+
+
+def test_the_record_is_typed_and_comes_back(run: RunDirectory) -> None:
+    run.write_record(record())
+    assert run.read_record() == record()
+    assert run.read_record().results.accuracy == 0.5
+    assert json.loads(run.record_file.read_text())["version"] == 2
+
+
+@pytest.mark.parametrize("changed", [{"version": 3}, {"steps": "many"}, {"unknown": 1}, {"results": {}}])
+def test_a_record_of_another_version_or_form_is_refused(run: RunDirectory, changed: dict[str, object]) -> None:
+    run.write_record(record())
+    run.record_file.write_text(json.dumps({**json.loads(run.record_file.read_text()), **changed}))
+    with pytest.raises(RunError, match=rf"record\.json is damaged or of another version: {next(iter(changed))}"):
+        run.read_record()
 
 
 def test_a_run_without_a_record_is_not_finished(run: RunDirectory) -> None:
@@ -144,7 +173,7 @@ def test_a_run_without_a_record_is_not_finished(run: RunDirectory) -> None:
         run.read_record()
 
 
-@pytest.mark.parametrize("content", [b"", b'{"results": ', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b'{"results": ', b"\xff", b"{}", b"[]", b"null"])
 def test_a_damaged_record_is_refused(run: RunDirectory, content: bytes) -> None:
     run.path.mkdir()
     run.record_file.write_bytes(content)
@@ -175,7 +204,7 @@ def test_a_last_line_cut_off_is_left_out_and_made_anew(run: RunDirectory, cut: i
     content = run.metrics_file.read_bytes()
     run.metrics_file.write_bytes(content[:-cut])
     assert run.read_metrics() == lines(2 if cut > 1 else 3)  # the first byte cut off is the line's end
-    run.keep_metrics(2)
+    run.truncate_metrics(2)
     run.add_metrics(lines(3)[-1])
     assert run.metrics_file.read_bytes() == content
 
@@ -183,7 +212,7 @@ def test_a_last_line_cut_off_is_left_out_and_made_anew(run: RunDirectory, cut: i
 @pytest.mark.parametrize("epoch", [0, 1, 2, 3, 9])
 def test_metrics_after_the_checkpoint_are_forgotten(run: RunDirectory, epoch: int) -> None:
     with_metrics(run, 3)
-    run.keep_metrics(epoch)
+    run.truncate_metrics(epoch)
     assert run.read_metrics() == lines(min(epoch, 3))
 
 

@@ -55,7 +55,7 @@ def test_replays_count_as_steps_of_the_schedule(tmp_path: Path) -> None:
         record = train(spec, run)
     finally:
         hook.remove()
-    assert record["steps"] == 2 * 3 * 8
+    assert record.steps == 2 * 3 * 8
     first, second = run.read_metrics()
     assert (first["step"], second["step"]) == (24, 48)
     assert first["lr"] == pytest.approx(0.05 * 2 * 23 / 48)

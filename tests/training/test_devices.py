@@ -219,6 +219,6 @@ def test_bf16_trains_with_losses_in_float32(tmp_path: Path) -> None:
     spec = train_spec({"limit": 200, "epochs": 3, "precision": "bf16", "model": {"width": 16}})
     run = RunDirectory(tmp_path / "run")
     record = train(spec, run, devices=Devices(accelerator="cpu"))
-    assert record["steps"] == 39
+    assert record.steps == 39
     assert run.read_metrics()[-1]["loss"] < run.read_metrics()[0]["loss"]
     assert all(tensor.dtype == torch.float32 for tensor in read_tensors(run.model_file)[0].values())

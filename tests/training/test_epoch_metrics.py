@@ -60,15 +60,16 @@ def test_a_run_that_collapses_records_it_and_stops(collapsed: RunDirectory) -> N
     lines, record = collapsed.read_metrics(), collapsed.read_record()
     assert [line["collapsed"] for line in lines] == [False] * (len(lines) - 1) + [True]
     assert len(lines) < 60
-    (collapse,) = record["collapses"]
-    assert collapse == {
+    assert record.collapses is not None
+    (collapse,) = record.collapses
+    assert collapse.model_dump(exclude={"clean"}) == {
         "epoch": len(lines),
         "before": max(line["watched_accuracy"] for line in lines[:-1]),
         "after": lines[-1]["watched_accuracy"],
         "one_step": lines[-1]["watched_one_step_accuracy"],
     }
-    assert collapse["after"] < 0.6 * collapse["one_step"]
-    assert record["returned_to_epoch"] == len(lines) - 1
+    assert collapse.after < 0.6 * collapse.one_step
+    assert record.returned_to_epoch == len(lines) - 1
     assert lines[-1]["loss"] < lines[-2]["loss"]  # it did not diverge: it overfits to its own attack
 
 
@@ -78,7 +79,7 @@ def test_a_collapse_restores_the_weights_of_the_epoch_before(collapsed: RunDirec
     last = read_tensors(collapsed.checkpoint_file)[0]
     assert all(torch.equal(last[f"model.{name}"], tensor) for name, tensor in model.items())
     state = TrainingState.begin(train_spec(COLLAPSING), data.load("digits").take(1000))
-    state.progress.epoch = collapsed.read_record()["returned_to_epoch"] - 1
+    state.progress.epoch = (collapsed.read_record().returned_to_epoch or 0) - 1
     outcome = evaluate(load(collapsed.path), state.first_images(), PGD(eps=0.2, steps=5, step_size=0.05))
     assert outcome.robust_accuracy == collapsed.read_metrics()[-2]["watched_accuracy"]
 
@@ -89,7 +90,7 @@ def test_a_run_killed_after_a_collapse_still_ends_there(collapsed: RunDirectory,
     run.model_file.unlink()
     record = train(train_spec(COLLAPSING), run, resume=True)
     assert run.model_file.read_bytes() == collapsed.model_file.read_bytes()
-    assert record["returned_to_epoch"] == collapsed.read_record()["returned_to_epoch"]
+    assert record.returned_to_epoch == collapsed.read_record().returned_to_epoch
     assert run.read_metrics() == collapsed.read_metrics()
 
 
@@ -100,7 +101,7 @@ def test_a_run_killed_before_a_collapse_collapses_again(collapsed: RunDirectory,
     (run.path / "before").rename(run.checkpoint_file)
     train(train_spec(COLLAPSING), run, resume=True)
     assert run.model_file.read_bytes() == collapsed.model_file.read_bytes()
-    assert run.read_record()["collapses"] == collapsed.read_record()["collapses"]
+    assert run.read_record().collapses == collapsed.read_record().collapses
 
 
 def test_without_stop_on_collapse_training_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +110,9 @@ def test_without_stop_on_collapse_training_continues(tmp_path: Path, monkeypatch
     run = RunDirectory(tmp_path / "run")
     record = train(train_spec({**FIELDS, "recipe": {"name": "fast"}}), run)
     assert [line["collapsed"] for line in run.read_metrics()] == [False, True, False]
-    assert [collapse["epoch"] for collapse in record["collapses"]] == [2]
-    assert "returned_to_epoch" not in record
-    assert record["steps"] == 12
+    assert [collapse.epoch for collapse in record.collapses or ()] == [2]
+    assert record.returned_to_epoch is None
+    assert record.steps == 12
 
 
 def test_a_collapse_without_a_good_epoch_before_does_not_stop_and_the_average_is_restored_too(
@@ -122,9 +123,9 @@ def test_a_collapse_without_a_good_epoch_before_does_not_stop_and_the_average_is
     run = RunDirectory(tmp_path / "run")
     spec = train_spec({**FIELDS, "epochs": 5, "ema": 0.5, "stop_on_collapse": True, "recipe": {"name": "fast"}})
     record = train(spec, run, callback=CheckpointCopier(run))
-    assert [collapse["epoch"] for collapse in record["collapses"]] == [1, 2, 4]
-    assert record["collapses"][0]["before"] is None
-    assert record["returned_to_epoch"] == 3
+    assert [collapse.epoch for collapse in record.collapses or ()] == [1, 2, 4]
+    assert (record.collapses or ())[0].before is None
+    assert record.returned_to_epoch == 3
     before, last = read_tensors(run.path / "before")[0], read_tensors(run.checkpoint_file)[0]
     for name, tensor in read_tensors(run.model_file)[0].items():
         assert torch.equal(tensor, before[f"average.{name}"])
@@ -292,8 +293,9 @@ def test_the_validation_set_is_attacked_each_epoch_and_the_best_weights_are_save
     record = train(spec, run)
     lines = run.read_metrics()
     best = max(lines, key=lambda line: (line["validation_robust_accuracy"], -line["epoch"]))
-    assert record["data"]["train"] == 200
-    assert record["validation"] == {
+    assert record.data.train == 200
+    assert record.validation is not None
+    assert record.validation.model_dump() == {
         "count": 100,
         "best": {key: best[key] for key in ("epoch", "validation_accuracy", "validation_robust_accuracy")},
     }
@@ -311,8 +313,10 @@ def test_natural_training_chooses_the_best_epoch_by_accuracy(tmp_path: Path) -> 
     record = train(train_spec({**FIELDS, "validation": 20}), run)
     lines = run.read_metrics()
     assert all(line.keys() >= {"validation_accuracy"} and "watched_accuracy" not in line for line in lines)
-    assert record["validation"]["best"]["validation_accuracy"] == max(line["validation_accuracy"] for line in lines)
-    assert "collapses" not in record
+    assert record.validation is not None
+    assert record.validation.best is not None
+    assert record.validation.best["validation_accuracy"] == max(line["validation_accuracy"] for line in lines)
+    assert record.collapses is None
 
 
 def test_a_diverged_network_is_refused(tmp_path: Path) -> None:

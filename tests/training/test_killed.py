@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(3 * TIMEOUT)
 def expected(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     """An uninterrupted run."""
     run = RunDirectory(tmp_path_factory.mktemp("uninterrupted") / "run")
-    assert train(SPEC, run)["steps"] == STEPS
+    assert train(SPEC, run).steps == STEPS
     return run
 
 
@@ -245,5 +245,5 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("which", ["other", "first"])
 def test_a_run_resumes_to_the_same_bits_after_one_of_two_processes_was_killed(resumed: Path, which: str) -> None:
     run, uninterrupted = RunDirectory(resumed / which), RunDirectory(resumed / "uninterrupted")
-    assert uninterrupted.read_record()["steps"] == 16
+    assert uninterrupted.read_record().steps == 16
     assert_same(run, uninterrupted)

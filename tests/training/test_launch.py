@@ -57,7 +57,7 @@ def check(run: RunDirectory, stdout: str, stderr: str, loss: float) -> None:
     (line,) = run.read_metrics()
     assert line["loss"] == pytest.approx(loss, rel=1e-5)
     assert (line["step"], run.read_spec().world_size) == (7, 2)
-    assert run.read_record()["steps"] == 7
+    assert run.read_record().steps == 7
 
 
 def test_two_processes_started_by_torchrun(tmp_path: Path, loss: float) -> None:

@@ -106,7 +106,7 @@ def test_few_steps_are_mentioned_with_the_first_rate_of_the_cyclic_schedule() ->
 def test_a_run_of_one_step_records_its_warnings(tmp_path: Path) -> None:
     fields = {"limit": 16, "batch_size": 16, "epochs": 1, "model": {"width": 8}}
     record = train(train_spec(fields), RunDirectory(tmp_path / "run"))
-    loss, accuracy, steps = record["warnings"]
+    loss, accuracy, steps = record.warnings
     assert loss.startswith("The training loss stayed near ln 10")
     assert accuracy.startswith("The test accuracy")
     assert "only 1 optimizer step," in steps

@@ -49,15 +49,15 @@ def test_every_method_learns(run: RunDirectory, method: str) -> None:
     losses = [line["loss"] for line in run.read_metrics()]
     # the loss of online label smoothing is halved in the first epoch
     assert losses[-1] < losses[1] if method.startswith("online") else losses[-1] < losses[0] - 0.1
-    assert record["results"]["accuracy"] > 0.9
-    assert record["warnings"] == []
+    assert record.results.accuracy > 0.9
+    assert record.warnings == ()
 
 
 def test_a_short_run_reaches_a_small_loss_and_a_high_accuracy(run: RunDirectory) -> None:
     record = train(train_spec({"epochs": 6, "batch_size": 32, "lr": 0.05, "model": {"width": 32}}), run)
     losses = [line["loss"] for line in run.read_metrics()]
     assert losses[-1] < 0.6 < 2 < losses[0]
-    assert record["results"]["accuracy"] > 0.9
+    assert record.results.accuracy > 0.9
 
 
 def test_the_same_spec_gives_the_same_bits_and_another_seed_does_not(finished: RunDirectory, tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_a_stopped_and_resumed_run_has_the_same_bits_and_metrics(
     record = train(SPEC, run, resume=True)
     assert run.model_file.read_bytes() == finished.model_file.read_bytes()
     assert metrics(run) == metrics(finished)
-    assert record["results"] == finished.read_record()["results"]
-    assert record["steps"] == 6
+    assert record.results == finished.read_record().results
+    assert record.steps == 6
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "mdl"])
@@ -115,7 +115,7 @@ def test_a_run_killed_before_its_record_was_written_writes_it_when_resumed(
     run.model_file.unlink()
     record = train(SPEC, run, resume=True)
     assert run.model_file.read_bytes() == finished.model_file.read_bytes()
-    assert record["results"] == finished.read_record()["results"]
+    assert record.results == finished.read_record().results
     assert metrics(run) == metrics(finished)
 
 
@@ -196,15 +196,16 @@ def test_torchs_global_generator_is_neither_changed_nor_used(finished: RunDirect
 
 def test_the_record_describes_results_data_times_and_environment(finished: RunDirectory) -> None:
     record = finished.read_record()
-    assert record["spec"] == spec_hash(SPEC)
-    assert record["data"] == {"name": "digits", "train": 80, "test": 355, "verified": True}
-    assert record["steps"] == 6
-    assert len(record["seconds_per_epoch"]) == 2
-    assert len(record["cpu_seconds_per_epoch"]) == 2
-    assert record["cpu_seconds_per_epoch"] == [line["cpu_seconds"] for line in finished.read_metrics()]
-    assert all(seconds > 0 for seconds in record["cpu_seconds_per_epoch"])
-    assert record["results"]["count"] == 355
-    assert record["environment"]["versions"]["torch"] == torch.__version__
+    assert record.spec == spec_hash(SPEC)
+    assert record.data.model_dump(exclude={"classes"}) == {"name": "digits", "train": 80, "test": 355, "verified": True}
+    assert record.steps == 6
+    assert len(record.seconds_per_epoch) == 2
+    seconds = [line["cpu_seconds"] for line in finished.read_metrics()]
+    assert len(seconds) == 2
+    assert list(record.cpu_seconds_per_epoch or ()) == seconds
+    assert min(seconds) > 0
+    assert record.results.count == 355
+    assert record.environment["versions"]["torch"] == torch.__version__
     assert finished.read_spec() == SPEC
 
 
@@ -219,7 +220,12 @@ def test_unpublished_data_in_either_split_are_recorded_as_unverified(
 
     monkeypatch.setattr(data, "load", unverified)
     record = train(SPEC, run)
-    assert record["data"] == {"name": "digits", "train": 80, "test": 355, "verified": False}
+    assert record.data.model_dump(exclude={"classes"}) == {
+        "name": "digits",
+        "train": 80,
+        "test": 355,
+        "verified": False,
+    }
 
 
 def test_a_run_whose_data_changed_is_refused_until_they_are_restored(run: RunDirectory, tmp_path: Path) -> None:
@@ -235,7 +241,7 @@ def test_a_run_whose_data_changed_is_refused_until_they_are_restored(run: RunDir
         train(spec, run, resume=True)
     assert run.checkpoint_file.read_bytes() == saved
     np.savez(file, images=images, labels=labels)
-    assert train(spec, run, resume=True)["steps"] > 2
+    assert train(spec, run, resume=True).steps > 2
 
 
 def test_a_run_of_published_data_does_not_resume_with_others(
@@ -311,7 +317,7 @@ def test_the_loaded_network_is_the_trained_one(finished: RunDirectory) -> None:
         model = load(path)
         assert not model.training
         assert torch.equal(model(x), state.model.eval()(x))
-    assert evaluate(load(finished.path), test_set).accuracy == finished.read_record()["results"]["accuracy"]
+    assert evaluate(load(finished.path), test_set).accuracy == finished.read_record().results.accuracy
 
 
 def test_an_unfinished_run_cannot_be_loaded(run: RunDirectory) -> None:
@@ -372,7 +378,7 @@ def test_a_run_with_more_epochs_is_another_run(run: RunDirectory, finished: RunD
     longer: TrainSpec = SPEC.model_copy(update={"epochs": 3})
     with pytest.raises(RunError, match="holds another run"):
         train(longer, finished, resume=True)
-    assert train(longer, run)["steps"] == 9
+    assert train(longer, run).steps == 9
 
 
 @pytest.mark.parametrize("more", [{"validation": 8}, {"recipe": {"name": "fast"}}])
@@ -428,7 +434,7 @@ def test_cpu_seconds_before_and_after_a_stop_are_added(run: RunDirectory, monkey
     (saved,) = read_tensors(run.checkpoint_file)[1]["progress"]["cpu_seconds"]
     assert saved == 1.0  # read at the start of the epoch and at the checkpoint
     record = train(SPEC, run, resume=True)
-    assert record["cpu_seconds_per_epoch"] == [2.0, 2.0]  # the second epoch includes the checkpoint at its start
+    assert record.cpu_seconds_per_epoch == (2.0, 2.0)  # the second epoch includes the checkpoint at its start
 
 
 def test_a_run_of_an_earlier_version_resumes_with_unknown_cpu_seconds(
@@ -440,8 +446,9 @@ def test_a_run_of_an_earlier_version_resumes_with_unknown_cpu_seconds(
     del metadata["progress"]["cpu_seconds"]
     write_tensors(run.checkpoint_file, tensors, metadata)
     record = train(SPEC, run, resume=True)
-    first, second = record["cpu_seconds_per_epoch"]
+    first, second = record.cpu_seconds_per_epoch or ()
     assert first is None
+    assert second is not None
     assert second > 0
     assert ["cpu_seconds" in line for line in run.read_metrics()] == [False, True]
     assert run.model_file.read_bytes() == finished.model_file.read_bytes()

@@ -54,7 +54,7 @@ def test_another_process_resumes_if_rank_0_does_whatever_it_finds_on_its_own_dis
         return train_batch(self, index)
 
     monkeypatch.setattr(TrainingState, "train_batch", recording)
-    record = {"steps": 3}
+    record: Any = {"steps": 3}
     fabric = OtherProcess((None, has_checkpoint), {}, record)
     digits = data.load("digits")
     received = _train(fabric, SPEC, stopped, digits.take(48), digits, True, NoCallback(), CheckpointPolicy())

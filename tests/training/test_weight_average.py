@@ -41,7 +41,7 @@ def test_the_average_is_saved_as_the_model_and_the_trained_weights_in_the_checkp
     run, plain = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "plain")
     record = train(train_spec({**FIELDS, "ema": 0.99}), run)
     train(train_spec(FIELDS), plain)
-    assert record["weights"] == "moving average, decay 0.99"
+    assert record.weight_average == "moving average, decay 0.99"
     last, model = read_tensors(run.checkpoint_file)[0], read_tensors(run.model_file)[0]
     for name, tensor in read_tensors(plain.model_file)[0].items():
         assert torch.equal(last[f"model.{name}"], tensor)  # the average does not change training

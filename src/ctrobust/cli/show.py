@@ -41,8 +41,8 @@ def _print_run(run: RunDirectory) -> None:
     if not run.record_file.exists():
         print_line(f"  not finished: {len(run.read_metrics())} of {spec.epochs} epochs")
         return
-    results = run.read_record()["results"]
-    print_line(f"  test accuracy {percent(results['accuracy'], results['accuracy_interval'])} of {results['count']:,}")
+    results = run.read_record().results
+    print_line(f"  test accuracy {percent(results.accuracy, results.accuracy_interval)} of {results.count:,}")
     attacks = [one for one in run.evaluations() if one.attack != "none"]
     if attacks:
         print_results(["attack", "robust accuracy", "images"], [_row(one) for one in attacks])
@@ -76,6 +76,6 @@ def _as_json(run: RunDirectory) -> dict[str, Any]:
     return {
         "run": str(run.path),
         "spec": run.read_spec().model_dump(mode="json"),
-        "record": run.read_record() if run.record_file.exists() else None,
+        "record": run.read_record().model_dump(mode="json") if run.record_file.exists() else None,
         "evaluations": [one.record.model_dump(mode="json") for one in run.evaluations()],
     }

@@ -127,9 +127,9 @@ def train(
     if not is_main_process():
         return
     if as_json:
-        print_line(json.dumps({"run": str(path), **record}, indent=2))
+        print_line(json.dumps({"run": str(path), **record.model_dump(mode="json", exclude_none=True)}, indent=2))
     else:
-        training_summary(path, spec, record)
+        training_summary(path, spec, record.model_dump(mode="json", exclude_none=True))
 
 
 def _continued_spec(run: "RunDirectory", fields: dict[str, Any]) -> specs.TrainSpec:

@@ -10,7 +10,7 @@ from ctrobust.evaluation import ProgressCallback
 from ctrobust.execution.stored_evaluation import EvaluationRow, evaluate_stored, expand
 from ctrobust.models import WeightsFile
 from ctrobust.specs import TrainSpec, train_spec
-from ctrobust.store import RunDirectory
+from ctrobust.store import RunDirectory, RunRecord
 from ctrobust.training import CheckpointPolicy, TrainingCallback, train
 
 EPS = 0.1
@@ -36,7 +36,7 @@ class DemoRun:
 
     method: str
     path: Path
-    record: dict[str, Any]
+    record: RunRecord
 
 
 def demo_spec(method: str) -> TrainSpec:

@@ -15,6 +15,7 @@ from ctrobust.errors import RunError, SpecError
 from ctrobust.specs import EvaluationSpec, TrainSpec, describe, read_description, spec_hash
 from ctrobust.store.atomic import remove_leftovers, write_atomic
 from ctrobust.store.outcome_files import StoredEvaluation
+from ctrobust.store.records import RunRecord, read_record, write_record
 
 
 def directory_name(spec: TrainSpec) -> str:
@@ -150,22 +151,18 @@ class RunDirectory:
     def write_spec(self, spec: TrainSpec) -> None:
         write_atomic(self.spec_file, describe(spec).encode())
 
-    def abandon(self) -> None:
+    def clear(self) -> None:
         """Remove spec and metrics, so that another run can begin here."""
         self.metrics_file.unlink(missing_ok=True)
         self.spec_file.unlink(missing_ok=True)
 
-    def write_record(self, record: dict[str, Any]) -> None:
-        write_atomic(self.record_file, (json.dumps(record, indent=2) + "\n").encode())
+    def write_record(self, record: RunRecord) -> None:
+        write_record(self.record_file, record)
 
-    def read_record(self) -> dict[str, Any]:
-        try:
-            record: dict[str, Any] = json.loads(self.record_file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise RunError(f"{self.path} is not finished: ctrobust train --resume --out {self.path}") from None
-        except ValueError as error:
-            raise RunError(f"{self.record_file} is damaged: {error}") from None
-        return record
+    def read_record(self) -> RunRecord:
+        if not self.record_file.exists():
+            raise RunError(f"{self.path} is not finished: ctrobust train --resume --out {self.path}")
+        return read_record(self.record_file, RunRecord)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The metrics of the finished epochs; a last line cut off by a kill is left out."""
@@ -179,9 +176,9 @@ class RunDirectory:
                 break
         return metrics
 
-    def keep_metrics(self, up_to_epoch: int) -> None:
+    def truncate_metrics(self, last_epoch: int) -> None:
         """Drop the metrics of epochs after the checkpoint, which will be trained again."""
-        kept = [line for line in self.read_metrics() if line["epoch"] <= up_to_epoch]
+        kept = [line for line in self.read_metrics() if line["epoch"] <= last_epoch]
         write_atomic(self.metrics_file, "".join(json.dumps(line) + "\n" for line in kept).encode())
 
     def add_metrics(self, line: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from ctrobust.data import Dataset
 from ctrobust.errors import CtrobustError, InputError, RunError
 from ctrobust.regularizers import clear_step
 from ctrobust.specs import TrainSpec, spec_hash
-from ctrobust.store import RunDirectory
+from ctrobust.store import RunDirectory, RunRecord
 from ctrobust.training import checkpoint
 from ctrobust.training.devices import Devices, launch
 from ctrobust.training.environment import append_environment, environment
@@ -76,7 +76,7 @@ def train(
     callback: TrainingCallback | None = None,
     checkpointing: CheckpointPolicy | None = None,
     devices: Devices | None = None,
-) -> dict[str, Any]:
+) -> RunRecord:
     """Train a spec, from the start or from the last checkpoint, and return the record.
 
     Raises:
@@ -109,7 +109,7 @@ def _train(
     resume: bool,
     callback: TrainingCallback,
     checkpointing: CheckpointPolicy,
-) -> dict[str, Any]:
+) -> RunRecord:
     """Train in one process of the run; only the process with rank 0 writes files."""
     main = fabric.is_global_zero
     state = TrainingState.begin(spec, train_set, fabric)
@@ -117,20 +117,21 @@ def _train(
         if open_run(stack, fabric, run, spec, resume=resume):
             resume_from_checkpoint(state, run)
         if main:
-            run.keep_metrics(up_to_epoch=state.progress.epoch)
+            run.truncate_metrics(last_epoch=state.progress.epoch)
             state.progress.environments = append_environment(state.progress.environments, environment())
         try:
             while state.progress.epoch < spec.epochs and state.progress.returned_to is None:
                 _Epoch(state, run, callback, checkpointing).run_batches()
         finally:
             clear_step(state.model)
-        record: dict[str, Any] = {}
+        record: RunRecord | None = None
         if main:
-            record = make_record(state, test_set, [line["loss"] for line in run.read_metrics()])
             state.save_weights(run.model_file)
+            record = make_record(state, run, test_set)
             run.write_record(record)
-            record = run.read_record()
-        return fabric.broadcast(record)
+        record = fabric.broadcast(record)
+        assert record is not None
+        return record
 
 
 class _Epoch:

@@ -48,7 +48,7 @@ def _abandon_on_error(run: RunDirectory) -> Iterator[None]:
         yield
     except CtrobustError:
         if not run.checkpoint_file.exists():
-            run.abandon()
+            run.clear()
         raise
 
 

@@ -5,6 +5,7 @@ import inspect
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from ctrobust.losses import LOSSES
 from ctrobust.models import Classifier, build_from_spec, save_weights
 from ctrobust.recipes import RECIPES, AttackableModel, OnlineSmoothing, Processes, Recipe
 from ctrobust.regularizers import set_step
-from ctrobust.specs import FreeSpec, NaturalSpec, TrainSpec
+from ctrobust.specs import LOSS_CONSTANTS, FreeSpec, NaturalSpec, TrainSpec
 from ctrobust.training import checkpoint
 from ctrobust.training.devices import Devices, FabricProcesses, UnwrappedModel
 from ctrobust.training.schedules import cycled_momentum, learning_rate
@@ -31,10 +32,12 @@ def build_recipe(
 ) -> Recipe:
     """Make the recipe of a spec from its fields and those of seed, `processes` and `attack_model` that it takes."""
     recipe = spec.recipe
-    fields = recipe.model_dump(exclude={"name"})
+    fields = recipe.model_dump(exclude={"name", *LOSS_CONSTANTS})
     if isinstance(recipe, NaturalSpec):
-        smoothing = recipe.loss == "online-label-smoothing"
-        fields["loss"] = OnlineSmoothing(num_classes, processes) if smoothing else LOSSES[recipe.loss]
+        if recipe.loss == "online-label-smoothing":
+            fields["loss"] = OnlineSmoothing(num_classes, processes, **recipe.loss_constants)
+        else:
+            fields["loss"] = partial(LOSSES[recipe.loss], **recipe.loss_constants)
     kind = RECIPES[recipe.name]
     shared = {"seed": spec.seed, "attack_model": attack_model, "processes": processes}
     taken = inspect.signature(kind).parameters
