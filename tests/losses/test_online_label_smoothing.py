@@ -37,3 +37,15 @@ def test_soft_labels_of_another_precision() -> None:
 def test_impossible_arguments_are_refused(soft_labels: torch.Tensor) -> None:
     with pytest.raises(InputError, match=r"soft_labels must be a floating tensor of shape \(4, 4\) for 4 classes; got"):
         online_label_smoothing(P, Y, soft_labels)
+
+
+def test_the_weight_of_the_soft_labels_moves_from_cross_entropy_to_them() -> None:
+    logits, y, soft = torch.randn(5, 4), torch.tensor([0, 1, 2, 3, 0]), torch.rand(4, 4)
+    to_soft = -(soft[y] * logits.log_softmax(1)).sum(1)
+    label = cross_entropy(logits, y)
+    for weight in (0.0, 0.3, 1.0):
+        expected = (1 - weight) * label + weight * to_soft
+        torch.testing.assert_close(online_label_smoothing(logits, y, soft, weight), expected)
+    assert torch.equal(online_label_smoothing(logits, y, soft), (label + to_soft) / 2)
+    with pytest.raises(InputError, match="soft_weight must be a finite number between 0 and 1; got 2"):
+        online_label_smoothing(logits, y, soft, 2.0)

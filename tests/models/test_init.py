@@ -1,13 +1,14 @@
 """Networks by name."""
 
 import re
+from typing import Any
 
 import pytest
 import torch
 
 from ctrobust.errors import InputError
 from ctrobust.models import MODELS, build
-from ctrobust.regularizers import DropConnect, Dropout
+from ctrobust.regularizers import Disout, DropBlock, DropConnect, Dropout
 
 
 def test_noise_is_chosen_by_name() -> None:
@@ -19,6 +20,24 @@ def test_noise_is_chosen_by_name() -> None:
     assert isinstance(dropconnect, DropConnect)
     assert dropconnect.drop == 0.3
     assert build("mnistnet", 10, 1, 4, noise="none").noise is None
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize(
+    ("maps", "settings", "expected"),
+    [
+        ("dropblock", {}, "drop=0.1, block=3"),
+        ("dropblock", {"maps_drop": 0.2, "maps_block": 7}, "drop=0.2, block=7"),
+        ("disout", {}, "drop=0.09, block=6, alpha=5.0"),
+        ("disout", {"maps_drop": 0.3, "maps_block": 2, "maps_alpha": 1.5}, "drop=0.3, block=2, alpha=1.5"),
+    ],
+)
+def test_the_constants_of_map_regularizers_reach_every_slot(
+    name: str, maps: str, settings: dict[str, Any], expected: str
+) -> None:
+    model = build(name, 10, 3, 2, maps=maps, **settings)
+    found = [module.extra_repr() for module in model.modules() if isinstance(module, DropBlock | Disout)]
+    assert set(found) == {expected}
 
 
 @pytest.mark.parametrize("name", list(MODELS))
@@ -54,6 +73,10 @@ def test_the_weights_follow_torchs_generator() -> None:
         ({"in_channels": 0}, "in_channels must be at least 1; got 0"),
         ({"width": 1}, "width must be at least 2; got 1"),
         ({"drop": 1.0}, "drop must be a probability in [0, 1); got 1.0"),
+        ({"maps_block": 3}, "maps_drop, maps_block and maps_alpha need maps 'dropblock' or 'disout'; got 'none'"),
+        ({"maps": "dropblock", "maps_alpha": 1.0}, "maps_alpha needs maps 'disout'; got 'dropblock'"),
+        ({"maps": "disout", "maps_block": 0}, "maps_block must be at least 1; got 0"),
+        ({"maps": "disout", "maps_drop": 1.0}, "drop must be a probability in [0, 1); got 1.0"),
         ({"mean": (0.0, 0.0), "std": (1.0,)}, "mean and std need one value per channel"),
     ],
 )

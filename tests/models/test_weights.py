@@ -55,6 +55,17 @@ def test_the_metadata_describes_the_network(file: Path) -> None:
     }
 
 
+def test_the_constants_of_map_regularizers_are_stored_if_they_are_given(tmp_path: Path) -> None:
+    spec = ModelSpec(width=8, maps="disout", maps_block=2, maps_alpha=1.5)
+    path = tmp_path / "model.safetensors"
+    save_weights(path, build_from_spec(spec, 1, 10), spec, in_channels=1, classes="0123456789", data="digits")
+    stored = read_tensors(path)[1]["model"]
+    assert {key: value for key, value in stored.items() if key.startswith("maps_")} == {
+        "maps_block": 2, "maps_alpha": 1.5,
+    }  # fmt: skip
+    assert "drop=0.09, block=2, alpha=1.5" in str(load(path))
+
+
 def test_networks_are_built_in_channels_last() -> None:
     convolutions = [p for p in build_from_spec(ModelSpec(width=8), 3, 10).parameters() if p.dim() == 4]
     assert len(convolutions) == 4

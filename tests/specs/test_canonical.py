@@ -142,7 +142,8 @@ FIELDS: list[tuple[str, BaseModel, dict[str, Any]]] = [
     ),
     (
         "model", ModelSpec(width=2),
-        {"name": "vgg16", "width": 32, "noise": "dropconnect", "drop": 0.4, "maps": "disout"},
+        {"name": "vgg16", "width": 32, "noise": "dropconnect", "drop": 0.4, "maps": "disout", "maps_drop": 0.2,
+         "maps_block": 5, "maps_alpha": 1.0},
     ),
     (
         "schedule", ScheduleSpec(factor=1.0),
@@ -150,7 +151,8 @@ FIELDS: list[tuple[str, BaseModel, dict[str, Any]]] = [
     ),
     (
         "recipe", NaturalSpec(samples=2),
-        {"loss": "focal", "samples": 4, "rho": 0.5, "eta": 99.0, "diversity": "pearson"},
+        {"loss": "focal", "samples": 4, "rho": 0.5, "eta": 99.0, "diversity": "pearson", "smoothing": 0.2,
+         "focal_exponent": 1.0, "relaxation": 0.2, "soft_weight": 0.3},
     ),
     *(
         (
@@ -192,6 +194,18 @@ naturals = st.builds(
     eta=st.floats(0, 100),
     diversity=st.sampled_from(["cosine", "pearson"]),
 )
+distorted = st.builds(
+    ModelSpec,
+    maps=st.just("disout"),
+    maps_drop=st.none() | share,
+    maps_block=st.none() | st.integers(1),
+    maps_alpha=st.none() | st.floats(0, allow_infinity=False),
+)
+with_constants = (
+    st.builds(NaturalSpec, loss=st.just("label-smoothing"), smoothing=st.none() | st.floats(0, 1))
+    | st.builds(NaturalSpec, loss=st.just("focal"), focal_exponent=st.none() | st.floats(0, allow_infinity=False))
+    | st.builds(NaturalSpec, loss=st.just("online-label-smoothing"), soft_weight=st.none() | st.floats(0, 1))
+)
 radius = st.floats(0, 1, exclude_min=True)
 common = {
     "eps": radius,
@@ -225,8 +239,8 @@ specs = st.builds(
     data=st.text(),
     limit=st.none() | st.integers(1),
     augment=st.sampled_from(["none", "crop-flip"]),
-    model=st.just(ModelSpec()) | models,
-    recipe=st.just(NaturalSpec()) | naturals | adversarial,
+    model=st.just(ModelSpec()) | models | distorted,
+    recipe=st.just(NaturalSpec()) | naturals | with_constants | adversarial,
     schedule=st.just(ScheduleSpec()) | schedules,
     epochs=st.integers(1),
     batch_size=st.integers(1),

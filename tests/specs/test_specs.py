@@ -64,6 +64,20 @@ from ctrobust.specs import (
         ({"recipe": {"rho": 1.0}}, ["rho = 1", "needs samples >= 2"]),
         ({"recipe": {"samples": 4}, "model": {"noise": "none"}}, ["samples = 4 needs model.noise"]),
         ({"method": "mdl", "model": {"noise": "none"}}, ["samples = 4 needs model.noise"]),
+        ({"recipe": {"smoothing": 0.2}}, ["smoothing = 0.2 needs loss = 'label-smoothing', got 'ce'"]),
+        (
+            {"recipe": {"loss": "label-smoothing", "focal_exponent": 3.0}},
+            ["focal_exponent = 3 needs loss = 'focal', got 'label-smoothing'"],
+        ),
+        ({"recipe": {"loss": "focal", "relaxation": 0.2}}, ["relaxation = 0.2 needs loss = 'label-relaxation'"]),
+        ({"recipe": {"soft_weight": 0.2}}, ["soft_weight = 0.2 needs loss = 'online-label-smoothing'"]),
+        ({"recipe": {"loss": "label-smoothing", "smoothing": 1.5}}, ["recipe.smoothing = 1.5", "less than or equal"]),
+        ({"model": {"maps_block": 7}}, ["maps_block = 7 needs maps = 'dropblock' or 'disout', got 'none'"]),
+        ({"model": {"maps_drop": 0.2}}, ["maps_drop = 0.2 needs maps = 'dropblock' or 'disout', got 'none'"]),
+        (
+            {"model": {"maps": "dropblock", "maps_alpha": 2.0}},
+            ["maps_alpha = 2 needs maps = 'disout', got 'dropblock'"],
+        ),
         # wrong types
         ({"epochs": 10.0}, ["epochs = 10.0", "valid integer"]),
         ({"epochs": True}, ["epochs = True", "valid integer"]),

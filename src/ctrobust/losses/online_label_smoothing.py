@@ -4,19 +4,20 @@ from torch import Tensor
 
 from ctrobust.errors import InputError
 from ctrobust.losses.classes import label_class
-from ctrobust.losses.inputs import checked_labels, checked_logits
+from ctrobust.losses.inputs import check_number, checked_labels, checked_logits
 
 
-def online_label_smoothing(logits: Tensor, y: Tensor, soft_labels: Tensor) -> Tensor:
+def online_label_smoothing(logits: Tensor, y: Tensor, soft_labels: Tensor, soft_weight: float = 0.5) -> Tensor:
     """Cross-entropy of each example, half to its label and half to its class's soft label (Zhang et al.; OLS).
 
-    L_CE / 2 - sum_c S[y]_c log p_c / 2
+    (1 - w) L_CE - w sum_c S[y]_c log p_c, w = 1/2
 
     Args:
         logits: (N, C), C >= 2.
         y: (N,) integer labels.
         soft_labels: (C, C) S, on the device of the logits; row y is the mean output of the last epoch's correctly
             classified examples of class y. S is zero in the first epoch, which leaves L_CE / 2.
+        soft_weight: w, in [0, 1].
 
     Returns:
         (N,).
@@ -27,6 +28,7 @@ def online_label_smoothing(logits: Tensor, y: Tensor, soft_labels: Tensor) -> Te
         >>> online_label_smoothing(p.log(), torch.tensor([0]), torch.tensor([0.7, 0.2, 0.07, 0.03]).expand(4, 4))
         tensor([0.8209])
     """
+    check_number(soft_weight, "soft_weight", high=1)
     logits = checked_logits(logits)
     y = checked_labels(y, logits)
     C = logits.shape[-1]
@@ -37,4 +39,4 @@ def online_label_smoothing(logits: Tensor, y: Tensor, soft_labels: Tensor) -> Te
         )
     log_p = logits.log_softmax(-1)
     soft = (soft_labels.to(log_p.dtype)[y] * log_p).sum(-1)
-    return -(label_class(log_p, y) + soft) / 2
+    return -((1 - soft_weight) * label_class(log_p, y) + soft_weight * soft)

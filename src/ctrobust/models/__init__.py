@@ -45,6 +45,9 @@ def build(
     noise: str = "dropout",
     drop: float = 0.5,
     maps: str = "none",
+    maps_drop: float | None = None,
+    maps_block: int | None = None,
+    maps_alpha: float | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Classifier:
@@ -58,6 +61,10 @@ def build(
         noise: the regularizer before the head, active in training: a key of `HEAD_NOISE`, or "none".
         drop: the drop rate of `noise`.
         maps: the regularizer of the feature maps, active in training: a key of `MAPS`.
+        maps_drop: the share of the maps that `maps` covers at the end of training; None is 0.1 for dropblock, 0.09 for
+            disout.
+        maps_block: the side of its blocks; None is 3 for dropblock, 6 for disout.
+        maps_alpha: the strength of disout; None is 5.
         mean: mean per channel for the normalization; 0 by default.
         std: standard deviation per channel for the normalization; 1 by default.
 
@@ -75,7 +82,8 @@ def build(
     for value, label, least in ((num_classes, "num_classes", 2), (in_channels, "in_channels", 1), (width, "width", 2)):
         if value < least:
             raise InputError(f"{label} must be at least {least}; got {value}")
-    body, head = MODELS[name](in_channels, num_classes, width, MAPS[maps])
+    slots = MAPS[maps].configured(_map_settings(maps, maps_drop, maps_block, maps_alpha))
+    body, head = MODELS[name](in_channels, num_classes, width, slots)
     return Classifier(
         body,
         head,
@@ -84,3 +92,15 @@ def build(
         std=std if std is not None else (1.0,) * in_channels,
         noise=None if noise == "none" else HEAD_NOISE[noise](drop),
     )
+
+
+def _map_settings(maps: str, drop: float | None, block: int | None, alpha: float | None) -> dict[str, float]:
+    """The settings that are given for the regularizer of the feature maps, by the name of its argument."""
+    if maps == "none" and not (drop is block is alpha is None):
+        raise InputError("maps_drop, maps_block and maps_alpha need maps 'dropblock' or 'disout'; got 'none'")
+    if maps != "disout" and alpha is not None:
+        raise InputError(f"maps_alpha needs maps 'disout'; got {maps!r}")
+    if block is not None and block < 1:
+        raise InputError(f"maps_block must be at least 1; got {block}")
+    settings = {"drop": drop, "block": block, "alpha": alpha}
+    return {key: value for key, value in settings.items() if value is not None}

@@ -1,7 +1,8 @@
 """Slots for feature-map regularizers inside a network's body."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -17,8 +18,14 @@ class Slots:
             it; the argument is the following convolution, None after the last one.
     """
 
-    after_activation: Callable[[], nn.Module] | None = None
-    after_convolution: Callable[[nn.Conv2d | None], nn.Module] | None = None
+    after_activation: Callable[..., nn.Module] | None = None
+    after_convolution: Callable[..., nn.Module] | None = None
+
+    def configured(self, settings: Mapping[str, float]) -> "Slots":
+        """The same slots, whose modules are made with these settings."""
+        after_activation = self.after_activation and partial(self.after_activation, **settings)
+        after_convolution = self.after_convolution and partial(self.after_convolution, **settings)
+        return Slots(after_activation, after_convolution)
 
     def activation(self, used: bool = True) -> nn.Module:
         """A module for the slot after an activation; the identity if the slot is not used."""

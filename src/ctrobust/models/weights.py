@@ -33,6 +33,9 @@ def build_from_spec(
         noise=spec.noise,
         drop=spec.drop,
         maps=spec.maps,
+        maps_drop=spec.maps_drop,
+        maps_block=spec.maps_block,
+        maps_alpha=spec.maps_alpha,
         mean=mean,
         std=std,
     )
@@ -78,7 +81,7 @@ def save_weights(
 ) -> None:
     """Write the weights with the metadata that rebuilds the network and names its classes."""
     metadata = {
-        "model": spec.model_dump(mode="json"),
+        "model": spec.model_dump(mode="json", exclude_none=True),
         "in_channels": in_channels,
         "num_classes": len(classes),
         "classes": list(classes),

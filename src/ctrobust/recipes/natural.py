@@ -64,7 +64,8 @@ class Natural:
 
     def _base(self, logits: Tensor, y: Tensor) -> Tensor:
         if isinstance(self.loss, OnlineSmoothing):
-            return losses.online_label_smoothing(logits, y, self.loss.soft_labels.to(logits.device))
+            soft_labels = self.loss.soft_labels.to(logits.device)
+            return losses.online_label_smoothing(logits, y, soft_labels, self.loss.soft_weight)
         return self.loss(logits, y)
 
     def _threshold(self, outputs: Tensor, y: Tensor) -> Tensor | None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ctrobust.losses.inputs import check_number
 from ctrobust.recipes.processes import Processes, SingleProcess
 
 
@@ -12,11 +13,12 @@ class OnlineSmoothing:
     """Soft labels S (C, C): row y is the mean output of the last epoch's correctly classified examples of class y.
 
     S starts at zero, so the first epoch descends half of CE. A class without a correctly classified example gets a
-    uniform row.
+    uniform row. `soft_weight` is the weight of the soft labels in the loss.
     """
 
-    def __init__(self, num_classes: int, processes: Processes | None = None) -> None:
-        self.processes = processes or SingleProcess()
+    def __init__(self, num_classes: int, processes: Processes | None = None, soft_weight: float = 0.5) -> None:
+        check_number(soft_weight, "soft_weight", high=1)
+        self.processes, self.soft_weight = processes or SingleProcess(), soft_weight
         self.soft_labels = torch.zeros(num_classes, num_classes)
         self.sums = torch.zeros(num_classes, num_classes)
         self.counts = torch.zeros(num_classes)

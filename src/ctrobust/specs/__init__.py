@@ -25,6 +25,7 @@ from ctrobust.specs.defaults import (
 from ctrobust.specs.jobs import EmbeddingJob, EvaluationJob, Job, TrainingJob, VerdictJob, required_training
 from ctrobust.specs.methods import METHODS
 from ctrobust.specs.recipe import (
+    LOSS_CONSTANTS,
     RECIPE_SPECS,
     AdversarialSpec,
     FastSpec,
@@ -37,9 +38,9 @@ from ctrobust.specs.recipe import (
 from ctrobust.specs.run_spec import EvaluationSpec, ModelSpec, ScheduleSpec, TrainSpec
 
 __all__ = [
-    "DATA_DEFAULTS", "METHODS", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec", "EmbeddingJob", "EvaluationJob",
-    "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec", "ModelSpec", "NaturalSpec", "RecipeSpec",
-    "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob", "VerdictJob", "canonical", "defaults_for", "describe",
-    "differences", "from_canonical", "given_only", "merge", "override", "read_description", "read_toml",
+    "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec", "EmbeddingJob",
+    "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec", "ModelSpec", "NaturalSpec",
+    "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob", "VerdictJob", "canonical", "defaults_for",
+    "describe", "differences", "from_canonical", "given_only", "merge", "override", "read_description", "read_toml",
     "required_training", "spec_hash", "train_spec",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 Count = Annotated[int, Field(ge=1)]
 Unsigned = AfterValidator(lambda value: value + 0.0)  # turns -0.0 into 0.0, so that both have one hash
 Share = Annotated[float, Field(ge=0, lt=1), Unsigned]
+UnitInterval = Annotated[float, Field(ge=0, le=1), Unsigned]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False), Unsigned]
 Gamma = Annotated[float, Field(ge=0, le=100), Unsigned]  # a larger gamma would overflow exp(gamma STD)
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

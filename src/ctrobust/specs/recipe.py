@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from ctrobust.specs.fields import Count, Gamma, NonNegative, Radius, SpecModel, Unsigned
+from ctrobust.specs.fields import Count, Gamma, NonNegative, Radius, SpecModel, UnitInterval, Unsigned
+
+LOSS_CONSTANTS: dict[str, tuple[str, str]] = {
+    "smoothing": ("label-smoothing", "epsilon"),
+    "focal_exponent": ("focal", "gamma"),
+    "relaxation": ("label-relaxation", "alpha"),
+    "soft_weight": ("online-label-smoothing", "soft_weight"),
+}
+"""Field of natural training -> the loss that it belongs to, and the argument of the loss that it sets."""
 
 
 class NaturalSpec(SpecModel):
-    """Natural training. `samples` is K; rho = 0 with K > 1 is multi-sample dropout, rho > 0 is MDL."""
+    """Natural training. `samples` is K; rho = 0 with K > 1 is multi-sample dropout, rho > 0 is MDL.
+
+    The constants of the losses are the paper's where they are None: smoothing 0.1, focal_exponent 2, relaxation 0.1,
+    soft_weight 0.5.
+    """
 
     name: Literal["natural"] = "natural"
     loss: Literal["ce", "label-smoothing", "focal", "label-relaxation", "online-label-smoothing"] = "ce"
@@ -20,6 +32,14 @@ class NaturalSpec(SpecModel):
     rho: NonNegative = 0.0
     eta: Annotated[float, Field(ge=0, le=100), Unsigned] = 100.0
     diversity: Literal["cosine", "pearson"] = "cosine"
+    smoothing: UnitInterval | None = Field(default=None, description="Epsilon of label smoothing.")
+    focal_exponent: NonNegative | None = Field(default=None, description="Exponent of the focal loss.")
+    relaxation: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Alpha of label relaxation."
+    )
+    soft_weight: UnitInterval | None = Field(
+        default=None, description="Weight of the soft labels in online label smoothing."
+    )
 
     @model_validator(mode="after")
     def _check_mdl(self) -> Self:
@@ -29,6 +49,19 @@ class NaturalSpec(SpecModel):
             if self.rho == 0 and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} = {getattr(self, name)!r} belongs to MDL and needs rho > 0")
         return self
+
+    @model_validator(mode="after")
+    def _check_loss_constants(self) -> Self:
+        for name, (loss, _) in LOSS_CONSTANTS.items():
+            if getattr(self, name) is not None and self.loss != loss:
+                raise ValueError(f"{name} = {getattr(self, name):g} needs loss = {loss!r}, got {self.loss!r}")
+        return self
+
+    @property
+    def loss_constants(self) -> dict[str, float]:
+        """The constants that are given, by the name of the loss function's argument."""
+        given = {argument: getattr(self, name) for name, (_, argument) in LOSS_CONSTANTS.items()}
+        return {argument: value for argument, value in given.items() if value is not None}
 
 
 class AdversarialSpec(SpecModel):
