@@ -30,9 +30,10 @@ ARROWS: dict[str, set[str]] = {
     "training": {
         "recipes", "models", "data", "evaluation", "store", "specs", "losses", "regularizers", "outcomes",
     },
+    "experiments": {"specs"},
     "execution": {
         "specs", "outcomes", "data", "losses", "regularizers", "models", "attacks", "evaluation", "recipes", "store",
-        "training",
+        "training", "experiments",
     },
     "cli": {"specs", "data", "execution", "training", "store", "outcomes"},
     "__main__": {"cli"},
@@ -40,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
 }  # fmt: skip
 """Room -> the rooms that it may import."""
 
-WITHOUT_TORCH = {"specs", "outcomes", "store", "cli", "errors", "_version", "__main__", "__init__"}
+WITHOUT_TORCH = {"specs", "outcomes", "store", "experiments", "cli", "errors", "_version", "__main__", "__init__"}
 """Rooms that load no torch when they are imported; the command line imports it inside its commands."""
 
 TYPES_ONLY: dict[str, set[str]] = {
@@ -163,7 +164,7 @@ def test_rooms_without_torch_import_none() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("module", ["", *(f".{name}" for name in ("cli", "specs", "outcomes", "store"))])
+@pytest.mark.parametrize("module", ["", *(f".{name}" for name in ("cli", "specs", "outcomes", "store", "experiments"))])
 def test_importing_loads_no_torch(module: str) -> None:
     name = f"ctrobust{module}"
     program = (
