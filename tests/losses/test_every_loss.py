@@ -1,6 +1,7 @@
 """Properties of every loss: finite, differentiable, one value per example, invariant where it should be."""
 
 from collections.abc import Callable
+from typing import get_args
 
 import pytest
 import torch
@@ -28,6 +29,7 @@ from ctrobust.losses import (
     std,
     wrong_similarity,
 )
+from ctrobust.specs import NaturalSpec
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -108,18 +110,19 @@ def value_and_gradient(loss: Loss, logits: Tensor, y: Tensor) -> tuple[Tensor, T
 
 
 def test_every_public_loss_has_a_row() -> None:
-    public = set(ctrobust.losses.__all__) - {"LOSSES", "mask_score", "mask_threshold"}
+    public = set(ctrobust.losses.__all__) - {"LOSSES", "ce", "mask_score", "mask_threshold"}
     assert public == {name.split()[0] for name in TABLE}
     assert all(callable(getattr(ctrobust.losses, name)) for name in public)
 
 
-def test_the_registry_of_training_losses() -> None:
-    assert {
-        "ce": cross_entropy,
-        "label-smoothing": label_smoothing,
-        "focal": focal,
-        "label-relaxation": label_relaxation,
-    } == LOSSES
+def test_ce_is_cross_entropy() -> None:
+    assert ctrobust.losses.ce is cross_entropy
+
+
+def test_the_registry_names_the_functions_and_the_spec_offers_all_of_them() -> None:
+    assert {name: getattr(ctrobust.losses, name.replace("-", "_")) for name in LOSSES} == LOSSES
+    offered = get_args(NaturalSpec.model_fields["loss"].annotation)
+    assert sorted(offered) == sorted([*LOSSES, "online-label-smoothing"])
 
 
 @rows()

@@ -24,6 +24,7 @@ from ctrobust.losses.std import log_std, std
 
 __all__ = [
     "LOSSES",
+    "ce",
     "cross_entropy",
     "dlr",
     "dlr_targeted",
@@ -43,10 +44,16 @@ __all__ = [
     "wrong_similarity",
 ]
 
-# The losses for natural training, which are also possible base losses of `mdl`.
+ce = cross_entropy
+"""The usual short name."""
+
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "ce": cross_entropy,
     "label-smoothing": label_smoothing,
     "focal": focal,
     "label-relaxation": label_relaxation,
 }
+"""The losses that natural training can descend and that can be the base of `mdl`, by the name that a spec takes.
+
+Online label smoothing is another: it needs the soft labels of the last epoch, which the recipe keeps.
+"""
