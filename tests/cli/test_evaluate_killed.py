@@ -1,4 +1,4 @@
-"""`ctrobust evaluate --attack autoattack`, killed in the middle."""
+"""`ctrobust evaluate --attack autoattack`, killed before it has finished."""
 
 import shutil
 import signal
@@ -8,19 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
-from ctrobust.store import read_arrays
+from ctrobust.outcomes import Evaluation
+from ctrobust.store import Journal, StoredEvaluation
 from tests.cli.command import COMMAND, Done, ctrobust
 
 ENSEMBLE = "autoattack:eps=0.004,queries=300"
 
 
-def outcomes(run: Path) -> dict[str, bytes]:
+def outcomes(run: Path) -> Evaluation:
     (file,) = (run / "outcomes").glob("autoattack*.npz")
-    assert not file.name.endswith(".partial.npz")
-    return {name: value.tobytes() for name, value in read_arrays(file).items()}
+    return StoredEvaluation.read(file).evaluation
 
 
-def test_an_ensemble_killed_twice_goes_on_to_the_same_outcomes(
+def test_an_ensemble_killed_twice_resumes_to_the_same_outcomes(
     trained: tuple[Path, Done], environment: dict[str, str], tmp_path: Path
 ) -> None:
     whole, killed = (Path(shutil.copytree(trained[0], tmp_path / name)) for name in ("whole", "killed"))
@@ -28,27 +28,27 @@ def test_an_ensemble_killed_twice_goes_on_to_the_same_outcomes(
     done = ctrobust(f"evaluate {whole} {command}", tmp_path, environment)
     assert done.code == 0, done.err
 
-    tried: list[int] = []
+    batches: list[int] = [0]
     for _ in range(2):
-        begun = subprocess.Popen(
+        process = subprocess.Popen(
             [COMMAND, "evaluate", str(killed), *command.split()],
             cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        before, deadline = tried[-1] if tried else -1, time.monotonic() + 120
-        while begun.poll() is None and time.monotonic() < deadline:
+        stored, deadline = 0, time.monotonic() + 240
+        while process.poll() is None and stored <= batches[-1] and time.monotonic() < deadline:
             time.sleep(0.02)
-            found = list((killed / "outcomes").glob("*.partial.npz"))
-            if found and (now := int(read_arrays(found[0])["tried"].sum())) > before:
-                break
-        begun.send_signal(signal.SIGKILL)
-        assert begun.wait(30) == -signal.SIGKILL  # it was killed, not done
-        tried.append(now)
-    assert 0 < tried[0] < tried[1]
-    assert not list((killed / "outcomes").glob("autoattack*[!l].npz"))
+            stored = sum(len(Journal(file).read()) for file in (killed / "outcomes").glob("*.partial"))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(30) == -signal.SIGKILL  # it had not finished
+        batches.append(stored)
+    assert 0 < batches[1] < batches[2]
+    assert not list((killed / "outcomes").glob("autoattack*.npz"))
 
     done = ctrobust(f"evaluate {killed} {command}", tmp_path, environment)
     assert done.code == 0, done.err
-    assert outcomes(killed) == outcomes(whole)
-    assert not list((killed / "outcomes").glob("*.partial.npz"))
-    (file,) = (whole / "outcomes").glob("autoattack*.npz")
-    assert np.equal(read_arrays(file)["prediction"], read_arrays(file)["labels"]).any()  # some stood to the end
+    expected, resumed = outcomes(whole).arrays(), outcomes(killed).arrays()
+    assert {name: array.tobytes() for name, array in resumed.items()} == {
+        name: array.tobytes() for name, array in expected.items()
+    }
+    assert not list((killed / "outcomes").glob("*.partial"))
+    assert np.equal(expected["prediction"], expected["labels"]).any()  # some examples are robust to every stage
