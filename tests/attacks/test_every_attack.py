@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from ctrobust.attacks import ATTACK_LOSSES, ATTACKS, FGSM, MIFGSM, PGD, Attack, parse
 from ctrobust.attacks.attack_losses import Loss
 from ctrobust.errors import InputError
+from tests.attacks.rows import ATTACK_ROWS
 
 
 def plain(logits: Tensor, y: Tensor, _: Tensor) -> Tensor:
@@ -36,38 +37,16 @@ NAMED = ("ce", "sce", "sce(gamma=5)", "kl", "skl", "skl(gamma=1,std_at=clean)", 
 every_attack = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.keys())
 every_loss = pytest.mark.parametrize("loss", [*NAMED, plain, away])
 
-# Every name of the registry, with fields that make it fast.
-ROWS = {
-    "fgsm": "",
-    "pgd": "steps=3,restarts=2",
-    "mifgsm": "steps=3",
-    "cw": "steps=3,lr=0.1",
-    "cw-tanh": "steps=3,lr=0.1",
-    "cw-pgd": "steps=3",
-    "cw-l2": "steps=10,searches=4,lr=0.1",
-    "s-fgsm": "",
-    "s-pgd": "steps=3",
-    "pgd-sce": "steps=3",
-    "apgd": "steps=5",
-    "apgd-ce": "steps=5",
-    "apgd-t": "steps=5",
-    "apgd-dlr": "steps=5",
-    "s-apgd": "steps=5",
-    "fab": "steps=5",
-    "fab-t": "steps=5",
-    "square": "queries=20",
-    "autoattack": "queries=20",
-}
 # The attacks of AutoAttack have rows of their own.
 every_name = pytest.mark.parametrize("name", [name for name in ATTACKS if name != "autoattack"])
 
 
 def make_attack(name: str, eps: float = 0.1, more: str = "") -> Attack:
-    return parse(f"{name}:" + ",".join(fields for fields in (f"eps={eps!r}", ROWS[name], more) if fields))
+    return parse(f"{name}:" + ",".join(fields for fields in (f"eps={eps!r}", ATTACK_ROWS[name].fields, more) if fields))
 
 
 def test_every_attack_and_loss_has_a_row() -> None:
-    assert set(ATTACKS) == set(ROWS)
+    assert set(ATTACKS) == set(ATTACK_ROWS)
     assert {name.split("(")[0] for name in NAMED} == set(ATTACK_LOSSES)
 
 

@@ -12,38 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust import draws
-from ctrobust.attacks import ATTACKS, AttackResult, fuse, parse
+from ctrobust.attacks import AttackResult, fuse, parse
+from tests.attacks.rows import ATTACK_ROWS
 
-SMALL = {
-    "fgsm": "eps=0.05",
-    "pgd": "eps=0.05,steps=4,restarts=2",
-    "mifgsm": "eps=0.05,steps=4",
-    "cw": "eps=0.1,steps=2,lr=0.1",
-    "cw-tanh": "eps=0.1,steps=2,lr=0.1",
-    "cw-pgd": "eps=0.05,steps=4",
-    "cw-l2": "eps=0.5,steps=4,searches=3,lr=0.1",
-    "apgd": "eps=0.05,steps=8",
-    "apgd-ce": "eps=0.05,steps=8",
-    "apgd-t": "eps=0.05,steps=3",
-    "apgd-dlr": "eps=0.05,steps=8,restarts=2",
-    "s-apgd": "eps=0.05,steps=8",
-    "fab": "eps=0.05,steps=2,restarts=2",
-    "fab-t": "eps=0.05,steps=2,restarts=2",
-    "square": "eps=0.1,queries=70",
-    "autoattack": "eps=0.15,queries=70",
-    "s-fgsm": "eps=0.05",
-    "s-pgd": "eps=0.05,steps=4",
-    "pgd-sce": "eps=0.05,steps=4",
-}
-every_attack = pytest.mark.parametrize("text", [f"{name}:{fields}" for name, fields in SMALL.items()])
+TEXTS = [f"{name}:{row.on_digits}" for name, row in ATTACK_ROWS.items()]
+every_attack = pytest.mark.parametrize("text", TEXTS)
 FIRST = {1: 15, 7: 70, 64: 250}
 """Batch size -> number of examples; each is compared with one batch of all 250 examples."""
 
 Drawn = dict[int, list[tuple[int, bytes]]]
-
-
-def test_every_attack_has_a_row() -> None:
-    assert set(SMALL) == set(ATTACKS)
 
 
 @contextmanager
@@ -100,7 +77,7 @@ def test_float32_outcomes_rarely_depend_on_the_batch(network: nn.Sequential, dig
     x, y = digits[0].float(), digits[1]
     model = fuse(copy.deepcopy(network).float(), x)
     compared = differ = 0
-    for text in (f"{name}:{fields}" for name, fields in SMALL.items()):
+    for text in TEXTS:
         whole = attacked(text, model, x, y, [torch.arange(len(x))])
         for size, count in FIRST.items():
             found = attacked(text, model, x, y, torch.arange(count).split(size))

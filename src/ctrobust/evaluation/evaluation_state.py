@@ -19,7 +19,6 @@ from ctrobust.attacks import Attack
 from ctrobust.attacks.attack_state import AttackState, ResumeState
 from ctrobust.attacks.model_checks import check_logits, untouched
 from ctrobust.attacks.projections import distance
-from ctrobust.attacks.square import Square
 from ctrobust.attacks.stages import Stage
 from ctrobust.errors import CtrobustError, RunError
 
@@ -218,9 +217,8 @@ def _report(
 
 
 def cost(stage: Stage) -> float:
-    """The estimated forward passes that a stage spends on a robust example; a gradient costs three."""
-    attack = stage.attack
-    return float(attack.steps) if isinstance(attack, Square) else 3.0 * attack.steps
+    """The estimated forward passes that a stage spends on a robust example."""
+    return stage.attack.passes_per_step * stage.attack.steps
 
 
 def _distance_within_budget(attack: Attack, found: Tensor, x: Tensor) -> Tensor:
