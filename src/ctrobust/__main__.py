@@ -1,4 +1,4 @@
-"""`ctrobust` and `python -m ctrobust`: Ctrl-C ends them quietly also while the command line is still being loaded."""
+"""`ctrobust` and `python -m ctrobust`. Ctrl-C ends the command quietly also while its modules are being imported."""
 
 import os
 import signal
@@ -7,20 +7,19 @@ from types import FrameType
 
 
 def main() -> None:
-    """Load the command line and run it."""
-    signal.signal(signal.SIGINT, _leave)
+    signal.signal(signal.SIGINT, _exit_at_once)
     from ctrobust.cli import main as run
 
     run()
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    """End at once: an exception could be swallowed by what is being imported, and there is nothing to save yet.
+def _exit_at_once(_number: int, _frame: FrameType | None) -> None:
+    """Exit without an exception, which a module that is being imported could swallow; there is nothing to save yet.
 
-    Whoever has something to save handles the signal for as long.
+    Commands that have something to save replace this handler while they work.
     """
     if sys.stderr.isatty():
-        os.write(2, b"\x1b[?25h\r")  # the cursor, which a spinner hides
+        os.write(2, b"\x1b[?25h\r")  # show the cursor, which a spinner hides
     os._exit(130)
 
 
