@@ -31,6 +31,7 @@ ATTACK_ROWS = {
     "fab": AttackRow("steps=5", "eps=0.05,steps=2,restarts=2"),
     "fab-t": AttackRow("steps=5", "eps=0.05,steps=2,restarts=2"),
     "square": AttackRow("queries=20", "eps=0.1,queries=70"),
+    "noise": AttackRow("draws=50", "eps=0.2,draws=20"),
     "autoattack": AttackRow("queries=20", "eps=0.15,queries=70"),
     "s-fgsm": AttackRow("", "eps=0.05"),
     "s-pgd": AttackRow("steps=3", "eps=0.05,steps=4"),

@@ -12,6 +12,7 @@ from ctrobust.attacks.fab import FAB
 from ctrobust.attacks.fgsm import FGSM
 from ctrobust.attacks.fused import fuse
 from ctrobust.attacks.mifgsm import MIFGSM
+from ctrobust.attacks.noise import Noise
 from ctrobust.attacks.pgd import PGD
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.square import Square
@@ -32,6 +33,7 @@ ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
     "fab": (FAB, {}),
     "fab-t": (FAB, {"targets": 9}),
     "square": (Square, {}),
+    "noise": (Noise, {}),
     "autoattack": (AutoAttack, {}),
     "s-fgsm": (FGSM, {"loss": "std"}),
     "s-pgd": (PGD, {"loss": "std"}),
@@ -51,6 +53,7 @@ __all__ = [
     "Attack",
     "AttackResult",
     "AutoAttack",
+    "Noise",
     "Square",
     "fuse",
     "parse",
