@@ -105,7 +105,7 @@ def test_metadata_with_impossible_counts_is_refused(tmp_path: Path, key: str, va
     ],
 )
 def test_a_network_with_layers_after_the_head_is_refused(net: nn.Module, head: str) -> None:
-    with pytest.raises(InputError, match=f"does more after '{head}'"):
+    with pytest.raises(InputError, match=f"computes more after layer '{head}'"):
         split(net, head, example=X)
 
 

@@ -129,9 +129,25 @@ def test_resnet18_equals_its_blocks_computed_by_hand() -> None:
     torch.testing.assert_close(model.features(images(2) * 0 + x), out.mean((2, 3)))
 
 
-def test_vgg16_refuses_other_sizes() -> None:
-    with pytest.raises(InputError, match="32x32; got 28x28"):
-        small("vgg16")(torch.rand(1, 3, 28, 28))
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "vgg16"])
+@pytest.mark.parametrize("size", [8, 33])
+def test_networks_with_global_pooling_take_any_size(name: str, size: int) -> None:
+    model = models.build(name, 10, 3, 8, image_size=size).eval()
+    assert model(torch.rand(2, 3, size, size)).shape == (2, 10)
+
+
+def test_vgg16_refuses_smaller_images_and_averages_what_larger_ones_leave() -> None:
+    model = small("vgg16").eval()
+    with pytest.raises(InputError, match="vgg16 takes images of at least 32x32; got 28x28"):
+        model(torch.rand(1, 3, 28, 28))
+    with pytest.raises(InputError, match="vgg16 takes images of at least 32x32; got 28x40"):
+        models.build("vgg16", 10, 3, 8, image_size=(28, 40))
+    x = images(2)
+    assert torch.equal(model.features(x), model.body.stages(model.normalize(x)).flatten(1))  # type: ignore[operator]
+    larger = torch.rand(2, 3, 64, 96)
+    maps = model.body.stages(model.normalize(larger))  # type: ignore[operator]
+    assert maps.shape[2:] == (2, 3)
+    assert torch.equal(model.features(larger), maps.mean((2, 3)))
 
 
 def test_unknown_maps_are_refused() -> None:

@@ -75,3 +75,30 @@ def test_features_are_the_last_convolution_flattened() -> None:
 def test_other_image_sizes_are_refused(height: int, width: int) -> None:
     with pytest.raises(InputError, match=f"mnistnet takes images of 28x28; got {height}x{width}"):
         build("mnistnet", 10, 1, 4)(torch.rand(1, 1, height, width))
+
+
+@pytest.mark.parametrize(
+    ("size", "features"), [(28, 16), (32, 25), (16, 1), (19, 1), (64, 169), ((20, 33), 2 * 5), ((28, 28), 16)]
+)
+def test_the_head_fits_the_image_size(size: int | tuple[int, int], features: int) -> None:
+    model = build("mnistnet", 10, 3, 4, image_size=size)
+    height, width = (size, size) if isinstance(size, int) else size
+    assert model.features(torch.rand(2, 3, height, width)).shape == (2, 4 * features)
+    assert model(torch.rand(2, 3, height, width)).shape == (2, 10)
+    with pytest.raises(InputError, match=f"mnistnet takes images of {height}x{width}; got {height + 1}x{width}"):
+        model(torch.rand(2, 3, height + 1, width))
+
+
+def test_the_papers_size_does_not_change_the_initial_weights() -> None:
+    with torch.random.fork_rng(devices=[]):
+        states = []
+        for arguments in ({}, {"image_size": 28}):
+            torch.manual_seed(0)
+            states.append(build("mnistnet", 10, 1, 4, **arguments).state_dict())  # type: ignore[arg-type]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+@pytest.mark.parametrize("size", [15, 4, (28, 8)])
+def test_images_that_are_too_small_are_refused(size: int | tuple[int, int]) -> None:
+    with pytest.raises(InputError, match="mnistnet takes images of at least 16x16; got"):
+        build("mnistnet", 10, 1, 4, image_size=size)

@@ -66,6 +66,29 @@ def test_the_constants_of_map_regularizers_are_stored_if_they_are_given(tmp_path
     assert "drop=0.09, block=2, alpha=1.5" in str(load(path))
 
 
+def test_the_image_size_is_stored_where_the_weights_depend_on_it(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    for name, size, stored in (
+        ("mnistnet", (28, 28), None),
+        ("mnistnet", (20, 33), [20, 33]),
+        ("resnet18", (9, 9), None),
+    ):
+        spec = ModelSpec.model_validate({"name": name, "width": 8})
+        model = build_from_spec(spec, 1, 10, image_size=size).eval()
+        save_weights(path, model, spec, in_channels=1, classes="0123456789", data="digits")
+        assert read_tensors(path)[1].get("image_size") == stored
+        x = torch.rand(2, 1, *size)
+        assert torch.equal(load(path)(x), model(x))
+
+
+@pytest.mark.parametrize("size", [[28], "28", [4, 4], None])
+def test_an_impossible_image_size_in_a_file_is_refused(file: Path, size: object) -> None:
+    tensors, metadata = read_tensors(file)
+    write_tensors(file, tensors, {**metadata, "image_size": size})
+    with pytest.raises(RunError, match="holds no network that this version can build"):
+        load(file)
+
+
 def test_networks_are_built_in_channels_last() -> None:
     convolutions = [p for p in build_from_spec(ModelSpec(width=8), 3, 10).parameters() if p.dim() == 4]
     assert len(convolutions) == 4

@@ -1,6 +1,8 @@
 """Networks by name, each a Classifier that takes images in [0, 1]."""
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from torch import nn
 
@@ -15,13 +17,14 @@ from ctrobust.models.vgg import vgg16
 from ctrobust.models.weights import WeightsFile, build_from_spec, load, save_weights, weights_path
 from ctrobust.regularizers import HEAD_NOISE, Disout, DropBlock
 
-MODELS: dict[str, Callable[[int, int, int, Slots], tuple[nn.Module, nn.Sequential]]] = {
+MODELS: dict[str, Callable[..., tuple[nn.Module, nn.Sequential]]] = {
     "mnistnet": mnistnet,
     "vgg16": vgg16,
     "resnet18": resnet18,
     "resnet50": resnet50,
     "preactresnet18": preactresnet18,
 }
+"""Each takes in_channels, num_classes, width and slots, and `image_size` too if it does not take images of any size."""
 
 MAPS: dict[str, Slots] = {
     "none": Slots(),
@@ -42,6 +45,7 @@ def build(
     in_channels: int,
     width: int = 64,
     *,
+    image_size: int | tuple[int, int] | None = None,
     noise: str = "dropout",
     drop: float = 0.5,
     maps: str = "none",
@@ -58,6 +62,8 @@ def build(
         num_classes: C, at least 2.
         in_channels: number of channels of the images.
         width: scales the channels; 64 is the paper's.
+        image_size: the side of the images, or height and width, to which mnistnet's head is adapted; None is 28 for
+            mnistnet. vgg16 takes images of at least 32x32, the others images of any size.
         noise: the regularizer before the head, active in training: a key of `HEAD_NOISE`, or "none".
         drop: the drop rate of `noise`.
         maps: the regularizer of the feature maps, active in training: a key of `MAPS`.
@@ -83,7 +89,11 @@ def build(
         if value < least:
             raise InputError(f"{label} must be at least {least}; got {value}")
     slots = MAPS[maps].configured(_map_settings(maps, maps_drop, maps_block, maps_alpha))
-    body, head = MODELS[name](in_channels, num_classes, width, slots)
+    network = MODELS[name]
+    if image_size is not None and "image_size" in inspect.signature(network).parameters:
+        size = (image_size, image_size) if isinstance(image_size, int) else image_size
+        network = partial(network, image_size=size)
+    body, head = network(in_channels, num_classes, width, slots)
     return Classifier(
         body,
         head,

@@ -6,6 +6,22 @@ from torch.nn.functional import max_pool2d, relu
 from ctrobust.errors import InputError
 from ctrobust.models.slots import Slots
 
+NATIVE_SIZE = (28, 28)
+"""The paper's image size."""
+
+SMALLEST_SIDE = 16
+"""The smallest side of an image of which the last pooling leaves a pixel."""
+
+
+def pooled_side(side: int) -> int:
+    """Side of the last feature map for images of this side.
+
+    Example:
+        >>> pooled_side(28), pooled_side(32), pooled_side(16), pooled_side(15)
+        (4, 5, 1, 0)
+    """
+    return ((side - 4) // 2 - 4) // 2
+
 
 class MNISTNetBody(nn.Module):
     """Valid 3x3 convolutions of 32, 32, pool, 64, 64, pool: (N, in_channels, 28, 28) -> (N, 1024) at width 64.
@@ -14,8 +30,9 @@ class MNISTNetBody(nn.Module):
     DropBlock's mask, which is not negative.
     """
 
-    def __init__(self, in_channels: int, width: int, slots: Slots) -> None:
+    def __init__(self, in_channels: int, width: int, slots: Slots, image_size: tuple[int, int]) -> None:
         super().__init__()
+        self.image_size = image_size
         narrow = width // 2
         self.conv1 = nn.Conv2d(in_channels, narrow, 3)
         self.conv2 = nn.Conv2d(narrow, narrow, 3)
@@ -26,9 +43,11 @@ class MNISTNetBody(nn.Module):
         self.drop4 = slots.activation()
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape[-2:] != (28, 28):
+        if x.shape[-2:] != self.image_size:
+            height, width = self.image_size
             raise InputError(
-                f"mnistnet takes images of 28x28; got {x.shape[-2]}x{x.shape[-1]}. resnet18 takes any size"
+                f"mnistnet takes images of {height}x{width}; got {x.shape[-2]}x{x.shape[-1]}. The size is an argument "
+                "when it is built; resnet18 takes any size"
             )
         x = relu(self.conv1(x), inplace=True)
         x = relu(max_pool2d(self.conv2(x), 2), inplace=True)
@@ -37,13 +56,23 @@ class MNISTNetBody(nn.Module):
         return x.flatten(1)
 
 
-def mnistnet(in_channels: int, num_classes: int, width: int, slots: Slots) -> tuple[nn.Module, nn.Sequential]:
-    """The body and the head 1024-200-200-C; 312,202 parameters with 1 channel, 10 classes, width 64."""
+def mnistnet(
+    in_channels: int, num_classes: int, width: int, slots: Slots, image_size: tuple[int, int] = NATIVE_SIZE
+) -> tuple[nn.Module, nn.Sequential]:
+    """The body and the head 1024-200-200-C; 312,202 parameters with 1 channel, 10 classes, width 64.
+
+    For images other than 28x28 the head's first layer takes as many features as the last pooling leaves.
+    """
+    if min(image_size) < SMALLEST_SIDE:
+        raise InputError(
+            f"mnistnet takes images of at least {SMALLEST_SIDE}x{SMALLEST_SIDE}; got {image_size[0]}x{image_size[1]}. "
+            "resnet18 takes any size"
+        )
     head = nn.Sequential(
-        nn.Linear(16 * width, 200),
+        nn.Linear(pooled_side(image_size[0]) * pooled_side(image_size[1]) * width, 200),
         nn.ReLU(inplace=True),
         nn.Linear(200, 200),
         nn.ReLU(inplace=True),
         nn.Linear(200, num_classes),
     )
-    return MNISTNetBody(in_channels, width, slots), head
+    return MNISTNetBody(in_channels, width, slots, image_size), head

@@ -1,4 +1,4 @@
-"""VGG16 for 32x32 images: BatchNorm after each convolution, one linear layer."""
+"""VGG16 for images of 32x32 or larger: BatchNorm after each convolution, one linear layer."""
 
 from torch import Tensor, nn
 
@@ -8,9 +8,15 @@ from ctrobust.models.slots import ConvUnit, Slots, distort_stage
 STAGES = ((1, 1), (2, 2), (4, 4, 4), (8, 8, 8), (8, 8, 8))
 """Channels of each convolution, in units of the width."""
 
+SMALLEST_SIDE = 32
+"""The smallest side of an image of which five poolings leave a pixel."""
+
 
 class VGGBody(nn.Module):
-    """Five stages of 3x3 convolutions, each ended by 2x2 max-pooling: (N, in_channels, 32, 32) -> (N, 8 width)."""
+    """Five stages of 3x3 convolutions, each ended by 2x2 max-pooling: (N, in_channels, 32, 32) -> (N, 8 width).
+
+    Images larger than 63x63 leave more than one pixel, which are averaged.
+    """
 
     def __init__(self, in_channels: int, width: int, slots: Slots) -> None:
         super().__init__()
@@ -26,12 +32,19 @@ class VGGBody(nn.Module):
         self.stages = nn.Sequential(*stages)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape[-2:] != (32, 32):
-            raise InputError(f"vgg16 takes images of 32x32; got {x.shape[-2]}x{x.shape[-1]}. resnet18 takes any size")
-        features: Tensor = self.stages(x).flatten(1)
+        check_image_size(x.shape[-2], x.shape[-1])
+        features: Tensor = self.stages(x).mean((2, 3))
         return features
 
 
-def vgg16(in_channels: int, num_classes: int, width: int, slots: Slots) -> tuple[nn.Module, nn.Sequential]:
+def check_image_size(height: int, width: int) -> None:
+    if height < SMALLEST_SIDE or width < SMALLEST_SIDE:
+        raise InputError(f"vgg16 takes images of at least 32x32; got {height}x{width}. resnet18 takes any size")
+
+
+def vgg16(
+    in_channels: int, num_classes: int, width: int, slots: Slots, image_size: tuple[int, int] = (32, 32)
+) -> tuple[nn.Module, nn.Sequential]:
     """The body and one linear layer; 14,728,266 parameters with 3 channels, 10 classes, width 64."""
+    check_image_size(*image_size)
     return VGGBody(in_channels, width, slots), nn.Sequential(nn.Linear(8 * width, num_classes))

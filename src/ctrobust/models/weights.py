@@ -12,6 +12,7 @@ import torch
 from ctrobust import models
 from ctrobust.errors import RunError
 from ctrobust.models.classifier import Classifier
+from ctrobust.models.mnistnet import NATIVE_SIZE, MNISTNetBody
 from ctrobust.models.tensor_files import parse_tensors, read_bytes, write_tensors
 from ctrobust.specs import ModelSpec
 from ctrobust.store import RunDirectory
@@ -23,6 +24,7 @@ def build_from_spec(
     num_classes: int,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    image_size: tuple[int, int] | None = None,
 ) -> Classifier:
     """Build the network of a spec, in channels_last, which is faster on CPUs and on GPUs with half precision."""
     model = models.build(
@@ -30,6 +32,7 @@ def build_from_spec(
         num_classes,
         in_channels,
         spec.width,
+        image_size=image_size,
         noise=spec.noise,
         drop=spec.drop,
         maps=spec.maps,
@@ -69,7 +72,11 @@ class WeightsFile:
         """Build the network with these weights, in eval mode."""
         try:
             spec = ModelSpec.model_validate(self.metadata["model"])
-            model = build_from_spec(spec, self.metadata["in_channels"], self.metadata["num_classes"])
+            height, width = self.metadata.get("image_size", NATIVE_SIZE)
+            model = build_from_spec(
+                spec, self.metadata["in_channels"], self.metadata["num_classes"],
+                image_size=(height, width) if "image_size" in self.metadata else None,
+            )  # fmt: skip
             model.load_state_dict(self.tensors)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise RunError(f"{self.path} holds no network that this version can build: {error}") from None
@@ -80,13 +87,15 @@ def save_weights(
     path: Path, model: Classifier, spec: ModelSpec, *, in_channels: int, classes: Sequence[str], data: str
 ) -> None:
     """Write the weights with the metadata that rebuilds the network and names its classes."""
-    metadata = {
+    metadata: dict[str, Any] = {
         "model": spec.model_dump(mode="json", exclude_none=True),
         "in_channels": in_channels,
         "num_classes": len(classes),
         "classes": list(classes),
         "data": data,
     }
+    if isinstance(model.body, MNISTNetBody) and model.body.image_size != NATIVE_SIZE:
+        metadata["image_size"] = list(model.body.image_size)
     write_tensors(path, model.state_dict(), metadata)
 
 

@@ -152,9 +152,13 @@ class RunDirectory:
         write_atomic(self.spec_file, describe(spec).encode())
 
     def clear(self) -> None:
-        """Remove spec and metrics, so that another run can begin here."""
+        """Remove spec and metrics, so that another run can begin here, and the directory if nothing else is in it."""
         self.metrics_file.unlink(missing_ok=True)
         self.spec_file.unlink(missing_ok=True)
+        if [file.name for file in self.path.iterdir()] == [".lock"]:
+            with contextlib.suppress(OSError):  # some systems do not remove a file that is open
+                (self.path / ".lock").unlink()
+                self.path.rmdir()
 
     def write_record(self, record: RunRecord) -> None:
         write_record(self.record_file, record)

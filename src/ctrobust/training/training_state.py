@@ -48,7 +48,8 @@ def build_model(spec: TrainSpec, train: Dataset) -> Classifier:
     """Make the network with initial weights drawn from the seed; torch's global generator is left unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        return build_from_spec(spec.model, train.in_channels, train.num_classes, train.mean, train.std)
+        size = (train.images.shape[2], train.images.shape[3])
+        return build_from_spec(spec.model, train.in_channels, train.num_classes, train.mean, train.std, size)
 
 
 def build_optimizer(spec: TrainSpec, model: Classifier) -> torch.optim.SGD:
