@@ -60,7 +60,7 @@ def test_draws_break_a_linear_model_as_often_as_their_volume_says() -> None:
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
 def test_draws_fill_the_ball(norm: Norm) -> None:
-    model = linear([[0.0] * 4, [0.0] * 4], [1.0, 0.0])
+    model = linear([[0.0] * 4, [0.0] * 4], [2.0, 0.0])
     x, y = torch.full((500, 4), 0.5, dtype=torch.float64), torch.zeros(500, dtype=torch.int64)
     lengths = distance(Noise(0.2, draws=1, norm=norm)(model, x, y), x, norm)
     # The length of a uniform point of a d-dimensional ball, in the ball's norm, has the mean eps d / (d + 1).
@@ -68,7 +68,7 @@ def test_draws_fill_the_ball(norm: Norm) -> None:
 
 
 def test_the_seed_and_the_keys_choose_the_draws() -> None:
-    model = linear([[0.0] * 4, [0.0] * 4], [1.0, 0.0])
+    model = linear([[0.0] * 4, [0.0] * 4], [2.0, 0.0])
     x, y = torch.full((3, 4), 0.5, dtype=torch.float64), torch.zeros(3, dtype=torch.int64)
     first = Noise(0.2, draws=2)(model, x, y)
     assert torch.equal(first, Noise(0.2, draws=2)(model, x, y, torch.arange(3)))
