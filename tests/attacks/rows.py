@@ -1,6 +1,14 @@
-"""The table of attacks: a new attack gets a row here, and with it the tests of every attack."""
+"""The tables of attacks and attack losses: a new one gets a row here, and with it the tests of every one."""
 
+from collections.abc import Callable
 from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from ctrobust import losses
+from ctrobust.attacks.attack_losses import Loss
 
 
 class AttackRow(NamedTuple):
@@ -36,4 +44,63 @@ ATTACK_ROWS = {
     "s-fgsm": AttackRow("", "eps=0.05"),
     "s-pgd": AttackRow("steps=3", "eps=0.05,steps=4"),
     "pgd-sce": AttackRow("steps=3", "eps=0.05,steps=4"),
+}
+
+
+Plain = Callable[[Tensor, Tensor], Tensor]
+"""(logits, y) -> (N,)."""
+
+
+class LossRow(NamedTuple):
+    """What the tests know of an attack loss.
+
+    Attributes:
+        plain: the loss as printed, whose gradient direction the attack loss has; None if it depends on clean logits.
+        classes: the fewest classes for which it is defined.
+        toward: (logits, y, target) -> (N,), its form toward a target class; None if it has none.
+        toward_classes: the fewest classes for that form.
+        targeted: whether minus the loss leads to the class y.
+        underflows: whether the gradient of the printed loss vanishes on over-confident models, where ours does not.
+        slope: a lower bound of the gradient's largest entry, for 5 classes and any logits.
+    """
+
+    plain: Plain | None
+    classes: int = 2
+    toward: Loss | None = None
+    toward_classes: int = 2
+    targeted: bool = False
+    underflows: bool = False
+    slope: float = 0.0
+
+
+def lead(z: Tensor, y: Tensor, target: Tensor) -> Tensor:
+    """The target's logit minus the right class's."""
+    return (z.gather(1, target[:, None]) - z.gather(1, y[:, None]))[:, 0]
+
+
+def target_odds(z: Tensor, _: Tensor, target: Tensor) -> Tensor:
+    """The log-odds of the target class, of the same order as -CE of the target."""
+    rest = [row[torch.arange(len(row)) != t].logsumexp(0) for row, t in zip(z, target, strict=True)]
+    return z.gather(1, target[:, None])[:, 0] - torch.stack(rest)
+
+
+LOSS_ROWS = {
+    "ce": LossRow(
+        lambda z, y: cross_entropy(z, y, reduction="none"),
+        toward=target_odds,
+        targeted=True,
+        underflows=True,
+        slope=0.1,
+    ),
+    "sce(gamma=0)": LossRow(lambda z, y: losses.sce(z, y, gamma=0.0)),
+    "sce(gamma=0.5)": LossRow(lambda z, y: losses.sce(z, y, gamma=0.5), 3),
+    "sce": LossRow(losses.sce, 3, underflows=True),
+    "sce(gamma=5)": LossRow(lambda z, y: losses.sce(z, y, gamma=5.0), 3, underflows=True),
+    "sce(gamma=50)": LossRow(lambda z, y: losses.sce(z, y, gamma=50.0), 3),
+    "kl": LossRow(None),
+    "skl": LossRow(None, 3),
+    "skl(gamma=1,std_at=clean)": LossRow(None, 3),
+    "std": LossRow(losses.std, 3, underflows=True),
+    "dlr": LossRow(losses.dlr, 3, toward=losses.dlr_targeted, toward_classes=4),
+    "margin": LossRow(losses.margin, toward=lead, targeted=True, slope=0.4),
 }

@@ -303,8 +303,8 @@ def test_eot_averages_over_a_randomized_model(network: nn.Sequential, digits: tu
         ({"rho": 1.5}, "rho must be a finite number between 0 and 1; got 1.5"),
         ({"norm": "l1"}, "norm must be one of 'linf', 'l2'; got 'l1'"),
         ({"loss": "hinge"}, "unknown loss 'hinge'"),
-        ({"loss": "std", "targets": 9}, "an attack towards wrong classes ascends ce, margin or dlr, got std"),
-        ({"loss": "std", "targeted": True}, "an attack towards given classes ascends ce or margin, got std"),
+        ({"loss": "std", "targets": 9}, "an attack with targets uses a loss of ce, .*; got std"),
+        ({"loss": "std", "targeted": True}, "an attack with targeted=true uses a loss of ce, .*; got std"),
         (
             {"targets": 9, "targeted": True},
             "targets=9 selects wrong classes and needs targeted=false, got targeted=true",

@@ -10,6 +10,7 @@ import torch
 from ctrobust.attacks import FGSM, MIFGSM, PGD
 from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
 from ctrobust.errors import InputError
+from tests.attacks.rows import LOSS_ROWS
 
 
 @pytest.mark.parametrize("eps", [8, 1.0001, -1e-9, math.nan, math.inf, -math.inf])
@@ -95,15 +96,22 @@ def test_loss() -> None:
 
 
 def test_only_some_losses_have_a_form_toward_a_class() -> None:
-    for loss in ("ce", "margin"):
-        assert check_loss(loss, targeted=True) == loss
-    assert check_loss("dlr", toward_target=True) == "dlr"
+    targeted = [loss for loss, row in LOSS_ROWS.items() if row.targeted]
+    toward = [loss for loss, row in LOSS_ROWS.items() if row.toward is not None]
+    assert {"ce", "margin"} <= set(targeted)
+    assert set(toward) == {"dlr", *targeted}
+    assert [check_loss(loss, targeted=True) for loss in targeted] == targeted
+    assert [check_loss(loss, toward_target=True) for loss in toward] == toward
+    for loss in set(LOSS_ROWS) - set(toward):
+        with pytest.raises(InputError, match=f"an attack with targets uses a loss of {', '.join(toward)}; got "):
+            check_loss(loss, toward_target=True)
+    allowed = f"an attack with targeted=true uses a loss of {', '.join(targeted)}; got "
     for make in (FGSM, PGD, MIFGSM):
-        for loss in ("std", "sce(gamma=5)", "kl", "skl", "dlr"):
+        for loss in set(LOSS_ROWS) - set(targeted):
             with pytest.raises(InputError) as caught:
                 make(0.1, loss=loss, targeted=True)
-            assert str(caught.value) == f"an attack with targeted=true uses loss ce or margin, got {loss}"
-        with pytest.raises(InputError, match="an attack with targeted=true uses loss ce or margin"):
+            assert str(caught.value) == f"{allowed}{loss}"
+        with pytest.raises(InputError, match=allowed):
             make(0.1, loss=max, targeted=True)
         with pytest.raises(InputError, match="unknown loss 'hinge'; known: ce, "):
             make(0.1, loss="hinge", targeted=True)

@@ -58,15 +58,16 @@ class APGD(Attack):
     Attributes:
         eps: radius of the ball.
         steps: number of steps.
-        loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
-            (logits, y, clean_logits) -> (N,).
+        loss: a name of `ATTACK_LOSSES`, with its parameters as in "sce(gamma=5)" or "skl(gamma=1,std_at=adv)", or in
+            Python a callable (logits, y, clean_logits) -> (N,).
         norm: "linf" or "l2".
         rho: fraction of loss-increasing steps in a window above which the step size is kept.
         restarts: number of random starts, each on the remaining examples.
         eot: number of gradients averaged in each step (expectation over transformation), for randomized models.
         targets: number of target classes, attacked in turn: the wrong classes of the largest clean logits, or all wrong
-            classes if there are fewer; for losses ce, margin and dlr. Any wrong class is a success. 0 is untargeted.
-        targeted: y are the classes to reach; for losses ce and margin.
+            classes if there are fewer; for losses with a form toward a class. Any wrong class is a success. 0 is
+            untargeted.
+        targeted: y are the classes to reach; for losses with a form toward a class but dlr.
         seed: seed of the random start.
 
     Example:

@@ -210,9 +210,14 @@ def _wrap_callable(loss: Loss) -> Loss:
     return call
 
 
+def with_target_form() -> list[str]:
+    """List the losses that have a form that leads to a given class."""
+    return [name for name, entry in ATTACK_LOSSES.items() if entry.toward_target is not None]
+
+
 def has_target_form(loss: str | Loss) -> bool:
     """Return whether a loss has a form that leads to a given class."""
-    return isinstance(loss, str) and ATTACK_LOSSES[_resolve(loss)[0]].toward_target is not None
+    return isinstance(loss, str) and _resolve(loss)[0] in with_target_form()
 
 
 def least_classes(loss: str | Loss, *, toward_target: bool = False) -> int:

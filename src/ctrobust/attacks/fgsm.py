@@ -25,10 +25,10 @@ class FGSM(Attack):
 
     Attributes:
         eps: radius of the ball.
-        loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
-            (logits, y, clean_logits) -> (N,).
+        loss: a name of `ATTACK_LOSSES`, with its parameters as in "sce(gamma=5)" or "skl(gamma=1,std_at=adv)", or in
+            Python a callable (logits, y, clean_logits) -> (N,).
         norm: "linf" or "l2".
-        targeted: whether y are the classes to reach; for losses ce and margin.
+        targeted: whether y are the classes to reach; for losses with a form toward a class but dlr.
         success: "any" does not attack misclassified examples; "last" attacks them too.
         seed: seed of the random start.
 

@@ -2,7 +2,7 @@
 
 from numbers import Real
 
-from ctrobust.attacks.attack_losses import Loss, canonical, has_target_form
+from ctrobust.attacks.attack_losses import Loss, canonical, has_target_form, with_target_form
 from ctrobust.errors import InputError
 from ctrobust.losses.inputs import check_choice, check_number
 
@@ -36,7 +36,8 @@ def check_loss(loss: str | Loss, *, targeted: bool = False, toward_target: bool 
     if not (isinstance(loss, str) or callable(loss)):
         raise InputError(f"a loss is a name or a function of (logits, y, clean_logits), got {loss!r}")
     if targeted and (loss == "dlr" or not has_target_form(loss)):
-        raise InputError(f"an attack with targeted=true uses loss ce or margin, got {loss}")
+        allowed = ", ".join(name for name in with_target_form() if name != "dlr")
+        raise InputError(f"an attack with targeted=true uses a loss of {allowed}; got {loss}")
     if toward_target and not has_target_form(loss):
-        raise InputError(f"an attack with targets uses loss ce, margin or dlr, got {loss}")
+        raise InputError(f"an attack with targets uses a loss of {', '.join(with_target_form())}; got {loss}")
     return canonical(loss) if isinstance(loss, str) else loss

@@ -31,7 +31,7 @@ class MIFGSM(Attack):
         loss: as for PGD.
         norm: "linf" or "l2", where the step is the accumulated gradient scaled to norm step_size.
         eot: number of passes over which each gradient is averaged, for models that draw at random.
-        targeted: whether y are the classes to reach; for losses ce and margin.
+        targeted: whether y are the classes to reach; for losses with a form toward a class but dlr.
         success: "any" stops an example at the first iterate that fools the model; "last" makes all steps.
         seed: seed of the start for KL and SKL.
 

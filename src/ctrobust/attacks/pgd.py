@@ -28,13 +28,13 @@ class PGD(Attack):
         eps: radius of the ball.
         steps: number of steps.
         step_size: size of each step; None is eps / 4.
-        loss: "ce", "sce(gamma=5)", "kl", "skl(gamma=1,std_at=adv)", "std", "dlr", "margin", or in Python a callable
-            (logits, y, clean_logits) -> (N,).
+        loss: a name of `ATTACK_LOSSES`, with its parameters as in "sce(gamma=5)" or "skl(gamma=1,std_at=adv)", or in
+            Python a callable (logits, y, clean_logits) -> (N,).
         norm: "linf" or "l2".
         random_start: whether the start is uniform in the ball; False starts at the image, which is BIM.
         restarts: number of random starts, each for the examples that are still active.
         eot: number of passes over which each gradient is averaged, for models that draw at random.
-        targeted: whether y are the classes to reach; for losses ce and margin.
+        targeted: whether y are the classes to reach; for losses with a form toward a class but dlr.
         success: "any" stops an example at the first iterate that fools the model, for evaluation; "last" makes all
             steps, for adversarial training and for tables made with torchattacks.
         seed: seed of the random start.

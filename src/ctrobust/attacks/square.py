@@ -47,7 +47,7 @@ class Square(Attack):
         p: fraction of the image that the first squares cover.
         rescale: whether the schedule of the side length, made for 10,000 queries, is scaled to `queries`.
         restarts: number of runs with other random draws, each on the remaining examples.
-        targeted: y are the classes to reach; for losses ce and margin.
+        targeted: y are the classes to reach; for losses with a form toward a class but dlr.
         loss: the loss to increase, as for PGD.
         seed: seed of all random draws.
 
