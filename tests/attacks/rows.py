@@ -84,6 +84,16 @@ def target_odds(z: Tensor, _: Tensor, target: Tensor) -> Tensor:
     return z.gather(1, target[:, None])[:, 0] - torch.stack(rest)
 
 
+def probability_margin(z: Tensor, y: Tensor) -> Tensor:
+    p = z.softmax(1)
+    return p.scatter(1, y[:, None], -1.0).max(1).values - p.gather(1, y[:, None])[:, 0]
+
+
+def probability_lead_odds(z: Tensor, y: Tensor, target: Tensor) -> Tensor:
+    """2 artanh(p_target - p_y)."""
+    return 2 * lead(z.softmax(1), y, target).atanh()
+
+
 LOSS_ROWS = {
     "ce": LossRow(
         lambda z, y: cross_entropy(z, y, reduction="none"),
@@ -103,4 +113,5 @@ LOSS_ROWS = {
     "std": LossRow(losses.std, 3, underflows=True),
     "dlr": LossRow(losses.dlr, 3, toward=losses.dlr_targeted, toward_classes=4),
     "margin": LossRow(losses.margin, toward=lead, targeted=True, slope=0.4),
+    "pmargin": LossRow(probability_margin, toward=probability_lead_odds, targeted=True, underflows=True, slope=0.39),
 }

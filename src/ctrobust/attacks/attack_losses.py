@@ -1,9 +1,9 @@
 """The losses that attacks increase, each in a form whose gradient points the same way and does not vanish.
 
 Attacks use only the direction of the gradient, so any increasing function of a loss can replace the loss. For an
-over-confident model the gradients of CE, SCE and STD underflow in float32 and a plain attack stalls; the gradients of
-these forms do not: CE's is the log-odds d = log sum_{j != y} exp z_j - z_y (CE = softplus(d)); SCE's is log SCE; STD's
-is log STD.
+over-confident model the gradients of CE, SCE, STD and the probability margin underflow in float32 and a plain attack
+stalls; the gradients of these forms do not: CE's is the log-odds d = log sum_{j != y} exp z_j - z_y (CE = softplus(d));
+SCE's is log SCE; STD's is log STD; that of the probability margin L = max_{j != y} p_j - p_y is log (1 + L) / (1 - L).
 """
 
 import math
@@ -20,6 +20,7 @@ from ctrobust.attacks.attack_text import Value, closest, format_call, parse_call
 from ctrobust.errors import InputError
 from ctrobust.losses.classes import label_class, wrong_classes
 from ctrobust.losses.inputs import checked_logits
+from ctrobust.losses.probability_margin import probability_margin_log_odds
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A loss in Python: (logits, y, clean_logits) -> (N,)."""
@@ -103,6 +104,11 @@ def _log_form_of_log(log: Tensor) -> tuple[Tensor, Tensor]:
     return log, log
 
 
+def _log_form_of_probability_margin(odds: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log P and log dP/du for u the log-odds of P = (1 + L) / 2: P = sigmoid(u) has the derivative P (1 - P)."""
+    return logsigmoid(odds), logsigmoid(odds) + logsigmoid(-odds)
+
+
 def _margin_toward_target(logits: Tensor, y: Tensor, target: Tensor) -> Tensor:
     """Return the target's logit less the right one's, (N,)."""
     logits = checked_logits(logits)
@@ -137,6 +143,10 @@ def _margin() -> Loss:
     return lambda z, y, _: losses.margin(z, y)
 
 
+def _pmargin() -> Loss:
+    return lambda z, y, _: probability_margin_log_odds(z, y)
+
+
 ATTACK_LOSSES: dict[str, _Entry] = {
     "ce": _Entry(_ce, {}, toward_target=(lambda z, _, t: -log_odds(z, t), 2), log_form=_log_form_of_odds),
     "sce": _Entry(_sce, {"gamma": 2.0}, classes=3, log_form=_log_form_of_log),
@@ -145,6 +155,9 @@ ATTACK_LOSSES: dict[str, _Entry] = {
     "std": _Entry(_std, {}, classes=3, log_form=_log_form_of_log),
     "dlr": _Entry(_dlr, {}, classes=3, toward_target=(losses.dlr_targeted, 4)),
     "margin": _Entry(_margin, {}, toward_target=(_margin_toward_target, 2)),
+    "pmargin": _Entry(
+        _pmargin, {}, toward_target=(probability_margin_log_odds, 2), log_form=_log_form_of_probability_margin
+    ),
 }
 
 
