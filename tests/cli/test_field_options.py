@@ -46,7 +46,7 @@ def test_a_name_that_is_taken_gets_the_name_of_its_table() -> None:
     [
         ("epochs", int, "Number of passes over the training images. Default: 10."),
         ("limit", int, "Train on the first N images only."),
-        ("batch_size", int, "Number of images per step. Default: 128; 16 for digits."),
+        ("batch_size", int, "have a smaller default. Default: 128; 16 for digits."),
         ("model.name", str, f"Network. One of {', '.join(specs.ModelSpec.model_fields['name'].annotation.__args__)}. "),  # type: ignore[union-attr]
         ("recipe.name", str, f"Training recipe. One of {', '.join(specs.RECIPE_SPECS)}. Default: natural."),
         ("method", str, ", ".join(specs.METHODS)),

@@ -1,6 +1,7 @@
 """`ctrobust train` on a folder of the user's pictures, with defaults that fit them."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from PIL import Image
 
 from ctrobust.models import load
+from ctrobust.store import RunDirectory
 from tests.cli.command import Inside
 
 
@@ -30,6 +32,40 @@ def test_the_default_network_fits_the_pictures(inside: Inside, tmp_path: Path, s
     model = load(tmp_path / "run")
     assert model(torch.rand(2, 3, side, side)).shape == (2, 2)
     assert inside("evaluate run --attack fgsm:eps=8/255").code == 0
+
+
+def stored_batch_size(run: Path) -> int:
+    return RunDirectory(run).read_spec().batch_size
+
+
+def test_the_default_batch_size_gives_at_least_50_steps_an_epoch(inside: Inside, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    splits: dict[str, Any] = {
+        f"{kind}_{split}": array
+        for split, count in (("train", 1700), ("test", 20))
+        for kind, array in (
+            ("images", rng.integers(0, 256, (count, 16, 16), dtype=np.uint8)), ("labels", np.arange(count) % 2),
+        )
+    }  # fmt: skip
+    np.savez(tmp_path / "mine.npz", **splits)
+    train = "train --data npz:mine.npz --epochs 1 --width 2"
+    assert inside(f"{train} --out one").code == 0
+    assert stored_batch_size(tmp_path / "one") == 32
+    assert len((tmp_path / "one" / "metrics.jsonl").read_text().splitlines()) == 1
+    assert inside(f"{train} --out two --limit 900 --validation 50").code == 0
+    assert stored_batch_size(tmp_path / "two") == 16
+    assert inside(f"{train} --out three --batch-size 128").code == 0
+    assert stored_batch_size(tmp_path / "three") == 128
+    assert inside(f"{train} --out one --resume").code == 0  # the stored spec counts
+
+
+def test_few_pictures_have_batches_of_eight(inside: Inside, tmp_path: Path) -> None:
+    put_pictures(tmp_path / "pics", 16, 40)
+    assert inside("train --data folder:pics --epochs 1 --width 2").code == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    assert stored_batch_size(run) == 8
+    assert inside("train --data folder:pics --epochs 1 --width 2 --resume").code == 0
+    assert list((tmp_path / "runs").iterdir()) == [run]
 
 
 @pytest.mark.parametrize(

@@ -352,3 +352,11 @@ def test_a_damaged_or_missing_toml_file_is_refused(tmp_path: Path, content: byte
 def test_a_folder_is_not_a_toml_file(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=f"cannot read the spec file {re.escape(str(tmp_path))}"):
         read_toml(tmp_path)
+
+
+@pytest.mark.parametrize(("images", "expected"), [(10**6, 128), (6400, 128), (6399, 64), (400, 8), (5, 8), (-3, 8)])
+def test_the_default_batch_size_of_data_of_the_user(images: int, expected: int) -> None:
+    fields = {"data": "folder:pics", "recipe": {"name": "fast"}}
+    assert train_spec(fields, train_images=images).batch_size == expected
+    assert train_spec({**fields, "batch_size": 100}, train_images=images).batch_size == 100
+    assert train_spec(fields).batch_size == 128

@@ -10,7 +10,7 @@ FIELD_HELP: dict[str, str] = {
     "model.name": "Network.",
     "epochs": "Number of passes over the training images.",
     "lr": "Largest learning rate; adversarial recipes on CIFAR have defaults of their own.",
-    "batch_size": "Number of images per step.",
+    "batch_size": "Number of images per step; folder: and npz: data of few images have a smaller default.",
     "recipe.gamma": "Weight of STD in the losses of confidence threshold reduction; 0 is the published baseline.",
     "recipe.eps": "Perturbation radius, as a number or a fraction such as 8/255.",
     "seed": "Seed of the initial weights, the order of the images and all random draws.",

@@ -98,7 +98,7 @@ def train(
     from ctrobust.training import CheckpointPolicy, Devices, is_main_process, with_tensorboard
     from ctrobust.training import train as run_training
 
-    spec = spec or _continued_spec(RunDirectory(out or Path()), fields)
+    spec = _fit_batch_size(spec, fields) if spec else _continued_spec(RunDirectory(out or Path()), fields)
     path = out or Path("runs") / directory_name(spec)
     resume_options = {
         "--data-root": data_root,
@@ -132,10 +132,20 @@ def train(
         training_summary(path, spec, record.model_dump(mode="json", exclude_none=True))
 
 
+def _fit_batch_size(spec: specs.TrainSpec, fields: dict[str, Any]) -> specs.TrainSpec:
+    """The spec with a default batch size that fits the number of images, if the data are the user's own."""
+    from ctrobust import data
+
+    if "batch_size" in fields or spec.data.partition(":")[0] not in data.PATH_LOADERS:
+        return spec
+    images = data.count_train_images(spec.data)
+    return specs.train_spec(fields, train_images=min(images, spec.limit or images) - spec.validation)
+
+
 def _continued_spec(run: "RunDirectory", fields: dict[str, Any]) -> specs.TrainSpec:
     """The stored spec, overridden by the given fields; the fields alone where nothing is stored yet."""
     if fields and not run.spec_file.exists():
-        return specs.train_spec(fields)
+        return _fit_batch_size(specs.train_spec(fields), fields)
     return specs.override(run.read_spec(), fields)
 
 

@@ -21,8 +21,10 @@ from ctrobust.data.download import DownloadProgress, fetch_published
 from ctrobust.data.examples import as_examples
 from ctrobust.data.folder import load_folder
 from ctrobust.data.kmnist import KMNIST
+from ctrobust.data.locate import parse_locator
 from ctrobust.data.mnist import FASHION_MNIST, MNIST
 from ctrobust.data.npz import load_npz
+from ctrobust.data.picture_list import list_pictures
 from ctrobust.data.published import Published, load_published
 from ctrobust.errors import InputError
 
@@ -39,6 +41,7 @@ __all__ = [
     "augment",
     "available",
     "check",
+    "count_train_images",
     "epoch_batches",
     "fetch",
     "gather",
@@ -105,6 +108,13 @@ fashion-mnist, kmnist, mnist, folder:PATH, npz:PATH
     if download and not locate_split(PUBLISHED[name], split, root):
         fetch(name, root, progress)
     return load_published(PUBLISHED[name], split, root)
+
+
+def count_train_images(name: str, root: Path | str | None = None) -> int:
+    """Count the training images of a data set; those of a folder are not decoded for it."""
+    if name.startswith("folder:"):
+        return len(list_pictures(parse_locator(name, ["size"])[0]).train)
+    return len(load(name, "train", root))
 
 
 def fetch(name: str, root: Path | str | None = None, progress: DownloadProgress | None = None) -> Path:

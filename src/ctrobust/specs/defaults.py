@@ -20,11 +20,28 @@ DATA_DEFAULTS: dict[str, dict[str, Any]] = {
 }
 """Data set -> the defaults that differ from those of TrainSpec; digits has few images and needs smaller batches."""
 
+STEPS_PER_EPOCH = 50
+"""Number of steps per epoch that the default batch size gives on data of the user, if they have enough images."""
 
-def defaults_for(fields: Mapping[str, Any]) -> dict[str, Any]:
+SMALLEST_BATCH = 8
+
+
+def fitting_batch_size(images: int) -> int:
+    """The largest power of two, from 8 to 128, that divides an epoch into at least 50 steps.
+
+    Example:
+        >>> [fitting_batch_size(images) for images in (60000, 6400, 6399, 1000, 100)]
+        [128, 128, 64, 16, 8]
+    """
+    largest = min(int(TrainSpec.model_fields["batch_size"].default), max(1, images // STEPS_PER_EPOCH))
+    return max(SMALLEST_BATCH, 1 << (largest.bit_length() - 1))
+
+
+def defaults_for(fields: Mapping[str, Any], train_images: int | None = None) -> dict[str, Any]:
     """The defaults that follow from the given data, recipe and schedule.
 
     Adversarial training has no dropout, later milestones and a warm-up before them; on CIFAR it has the recipe's rate.
+    `train_images`, the number of training images of data of the user, makes the batch size fit them.
 
     Example:
         >>> defaults_for({"data": "cifar10", "recipe": {"name": "free"}})
@@ -32,6 +49,8 @@ def defaults_for(fields: Mapping[str, Any]) -> dict[str, Any]:
     """
     data, schedule = fields.get("data", "digits"), fields.get("schedule")
     defaults = DATA_DEFAULTS.get(str(data), {})
+    if train_images is not None:
+        defaults = {**defaults, "batch_size": fitting_batch_size(train_images)}
     recipe = RECIPE_SPECS.get(str(recipe_name(fields.get("recipe"))))
     if recipe is None or not issubclass(recipe, AdversarialSpec):
         return dict(defaults)
@@ -72,8 +91,10 @@ def given_only(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in inner.items() if value is not None and value != {}}
 
 
-def train_spec(fields: Mapping[str, Any]) -> TrainSpec:
+def train_spec(fields: Mapping[str, Any], train_images: int | None = None) -> TrainSpec:
     """Make a complete spec from nested fields; `method` names an entry of METHODS, which the other fields override.
+
+    `train_images` is explained at `defaults_for`.
 
     Example:
         >>> train_spec({"method": "mdl", "recipe": {"eta": 90}}).recipe.eta
@@ -85,7 +106,7 @@ def train_spec(fields: Mapping[str, Any]) -> TrainSpec:
         raise SpecError(f"method = {method!r} is unknown; allowed: {', '.join(METHODS)}")
     if "method" in fields and (name := recipe_name(given.get("recipe", {}))) in RECIPE_SPECS and name != "natural":
         raise SpecError(f"method = {method!r} belongs to natural training and cannot be combined with recipe {name}")
-    return _validated(merge(merge(defaults_for(given), METHODS[method]), given))
+    return _validated(merge(merge(defaults_for(given, train_images), METHODS[method]), given))
 
 
 def _validated(fields: Mapping[str, Any]) -> TrainSpec:
