@@ -18,6 +18,7 @@ from ctrobust.losses.label_smoothing import label_smoothing
 from ctrobust.losses.margin import margin
 from ctrobust.losses.mdl import mask_score, mask_threshold, mdl, wrong_similarity
 from ctrobust.losses.online_label_smoothing import online_label_smoothing
+from ctrobust.losses.probability_margin import probability_margin_log_odds
 from ctrobust.losses.sce import sce
 from ctrobust.losses.skl import skl
 from ctrobust.losses.std import log_std, std
@@ -38,6 +39,7 @@ __all__ = [
     "mask_threshold",
     "mdl",
     "online_label_smoothing",
+    "probability_margin_log_odds",
     "sce",
     "skl",
     "std",

@@ -18,7 +18,8 @@ def probability_margin_log_odds(logits: Tensor, y: Tensor, target: Tensor | None
     u = log(e_w + sum_{j != y} e_j) - log(e_y + sum_{j != w} e_j),
 
     two logsumexps that neither underflow nor overflow. The gradient of L vanishes where p_y or p_w rounds to 1; that of
-    u does not: du/dz_w = 2 e_w / (e_w + sum_{j != y} e_j) >= 2 / C. Of tied wrong classes w is the first.
+    u does not: du/dz_w = 2 e_w / (e_w + sum_{j != y} e_j) >= 2 / C. Of tied wrong classes w is the first. With a given
+    target in place of w this bound does not hold: both gradients vanish where a third class has all the probability.
 
     Args:
         logits: (N, C), C >= 2.
