@@ -29,3 +29,9 @@ class RunError(CtrobustError):
     """A run directory cannot be read, written or resumed."""
 
     exit_code = 5
+
+
+class JobsFailedError(CtrobustError):
+    """Some jobs of a command failed, or a verification did; the others are done and stored."""
+
+    exit_code = 6

@@ -13,14 +13,15 @@ from typing import Annotated
 import typer
 
 from ctrobust._version import __version__
-from ctrobust.cli import data, demo, evaluate, listing, show, train
+from ctrobust.cli import data, demo, evaluate, listing, reproduce, show, train
 from ctrobust.cli.console import OutputClosed, discard_output, print_error, print_warning
 from ctrobust.cli.signals import INTERRUPTED, SignalInterrupt
 from ctrobust.errors import CtrobustError, InputError
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal error; 2 wrong options or inputs; 3 wrong spec; 4 data missing or damaged; "
-    "5 run directory cannot be read, written or resumed; 130 interrupted, the state is saved."
+    "5 run directory cannot be read, written or resumed; 6 finished with failed jobs; "
+    "130 interrupted, the state is saved."
 )
 
 app = typer.Typer(
@@ -36,6 +37,7 @@ app.command(epilog=demo.DEMO_EXAMPLE)(demo.demo)
 app.command(epilog=train.TRAIN_EXAMPLE)(train.train)
 app.command(epilog=evaluate.EVALUATE_EXAMPLE)(evaluate.evaluate)
 app.command(epilog=show.SHOW_EXAMPLE)(show.show)
+app.command(epilog=reproduce.REPRODUCE_EXAMPLE)(reproduce.reproduce)
 app.add_typer(data.data_app, name="data")
 app.command("list", epilog=listing.LIST_EXAMPLE)(listing.list_kind)
 

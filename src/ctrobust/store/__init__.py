@@ -2,6 +2,7 @@
 
 from ctrobust.store.arrays import read_arrays, write_arrays
 from ctrobust.store.atomic import write_atomic
+from ctrobust.store.job_index import JobIndex, embedding_file
 from ctrobust.store.journal import Journal
 from ctrobust.store.outcome_files import EvaluationFacts, StoredEvaluation, write_outcomes
 from ctrobust.store.records import EvaluationRecord, OutcomeSummary, RunRecord
@@ -9,6 +10,7 @@ from ctrobust.store.run_directory import RunDirectory, directory_name
 from ctrobust.store.store import Store
 
 __all__ = [
-    "EvaluationFacts", "EvaluationRecord", "Journal", "OutcomeSummary", "RunDirectory", "RunRecord", "Store",
-    "StoredEvaluation", "directory_name", "read_arrays", "write_arrays", "write_atomic", "write_outcomes",
+    "EvaluationFacts", "EvaluationRecord", "JobIndex", "Journal", "OutcomeSummary", "RunDirectory", "RunRecord",
+    "Store", "StoredEvaluation", "directory_name", "embedding_file", "read_arrays", "write_arrays", "write_atomic",
+    "write_outcomes",
 ]  # fmt: skip

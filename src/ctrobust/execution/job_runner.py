@@ -1,0 +1,66 @@
+"""Running one job: a training, an evaluation or an embedding, into its run directory."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ctrobust import data as datasets
+from ctrobust.attacks import parse
+from ctrobust.errors import InputError
+from ctrobust.execution.stored_evaluation import evaluate_stored, evaluation_data
+from ctrobust.models import WeightsFile
+from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob
+from ctrobust.store import RunDirectory, Store, embedding_file, write_arrays
+from ctrobust.training import CheckpointPolicy, train
+
+
+def run_job(
+    job: Job, store: Store, data_root: Path | None = None, checkpointing: CheckpointPolicy | None = None
+) -> None:
+    """Run a job to its end; a job that was interrupted resumes."""
+    if isinstance(job, TrainingJob):
+        run = store.find(job.training) or store.directory(job.training)
+        train(job.training, run, data_root=data_root, resume=True, checkpointing=checkpointing)
+    elif isinstance(job, EvaluationJob):
+        _evaluate(job, _trained(job, store), data_root)
+    elif isinstance(job, EmbeddingJob):
+        _embed(job, _trained(job, store), data_root)
+    else:
+        raise InputError(f"{type(job).__name__} cannot be run by this version")
+
+
+def _trained(job: EvaluationJob | EmbeddingJob, store: Store) -> RunDirectory:
+    run = store.find(job.training)
+    if run is None or not run.record_file.exists():
+        raise InputError("the training that this job needs is not finished")
+    return run
+
+
+def _weights(job: EvaluationJob | EmbeddingJob, run: RunDirectory) -> WeightsFile:
+    return WeightsFile.read(run.model_file if job.weights == "last" else run.best_file)
+
+
+def _evaluate(job: EvaluationJob, run: RunDirectory, data_root: Path | None) -> None:
+    weights = _weights(job, run)
+    found = evaluation_data(weights, job.data or job.training.data, data_root, job.split)
+    attack = None if job.attack == "none" else parse(job.attack)
+    rows = evaluate_stored(
+        weights, found, [attack], limit=job.limit, chunk=job.chunk, keep_probabilities=job.keep_probabilities
+    )
+    for _ in rows:
+        pass
+
+
+def _embed(job: EmbeddingJob, run: RunDirectory, data_root: Path | None) -> None:
+    model = _weights(job, run).build()
+    found = datasets.load(job.training.data, job.split, data_root).take(job.limit)
+    with torch.no_grad():
+        logits = torch.cat([model(datasets.to_float(images)) for images in found.images.split(256)]).numpy()
+    arrays = {"logits": logits.astype(np.float32), "labels": found.labels.numpy()}
+    if job.embedding == "tsne":
+        from sklearn.manifold import TSNE  # imported here because scikit-learn takes long to load
+
+        perplexity = min(30.0, (len(logits) - 1) / 3)
+        arrays["points"] = TSNE(perplexity=perplexity, random_state=job.seed, init="pca").fit_transform(logits)
+    write_arrays(embedding_file(run, job), arrays)

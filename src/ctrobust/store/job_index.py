@@ -1,0 +1,87 @@
+"""Which jobs a store already holds: a snapshot of its runs and evaluations, found by hash."""
+
+import hashlib
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainSpec, spec_hash
+from ctrobust.store.outcome_files import StoredEvaluation
+from ctrobust.store.records import RunRecord
+from ctrobust.store.run_directory import RunDirectory
+from ctrobust.store.store import Store, stored_hash
+
+
+class JobIndex:
+    """The finished jobs of a store at one moment. Runs are read when they are first asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._records: dict[Path, RunRecord] = {}
+        self._evaluations: dict[Path, list[StoredEvaluation]] = {}
+
+    @cached_property
+    def _runs(self) -> dict[str, RunDirectory]:
+        """Finished runs by the hash of their spec; the first of two equal ones counts."""
+        found: dict[str, RunDirectory] = {}
+        for run in self.store.runs():
+            digest = stored_hash(run)
+            if digest is not None and run.record_file.exists():
+                found.setdefault(digest, run)
+        return found
+
+    def run(self, spec: TrainSpec) -> RunDirectory | None:
+        """The finished run of a spec."""
+        return self._runs.get(spec_hash(spec))
+
+    def record(self, spec: TrainSpec) -> RunRecord | None:
+        """The record of the finished run of a spec."""
+        run = self.run(spec)
+        if run is None:
+            return None
+        if run.path not in self._records:
+            self._records[run.path] = run.read_record()
+        return self._records[run.path]
+
+    def evaluation(self, job: EvaluationJob) -> StoredEvaluation | None:
+        """The finished evaluation of a job: the same weights, attack, examples and chunk."""
+        run, record = self.run(job.training), self.record(job.training)
+        if run is None or record is None:
+            return None
+        weights = record.weights_sha256 if job.weights == "last" else _best_weights(run)
+        if run.path not in self._evaluations:
+            self._evaluations[run.path] = run.evaluations()
+        wanted = (job.attack, job.data or job.training.data, job.split, job.limit, job.chunk)
+        for one in self._evaluations[run.path]:
+            spec = one.record.spec
+            found = (spec.attack, spec.data, spec.split, spec.limit, spec.chunk)
+            if found == wanted and weights is not None and spec.weights == weights[:16]:
+                return one
+        return None
+
+    def embedding(self, job: EmbeddingJob) -> Path | None:
+        """The file of a finished embedding."""
+        run = self.run(job.training)
+        file = None if run is None else embedding_file(run, job)
+        return file if file is not None and file.exists() else None
+
+    def is_done(self, job: Job) -> bool:
+        """Whether the result of a job is stored."""
+        if isinstance(job, EvaluationJob):
+            return self.evaluation(job) is not None
+        if isinstance(job, EmbeddingJob):
+            return self.embedding(job) is not None
+        return self.run(job.training) is not None
+
+    def missing(self, jobs: Iterable[Job]) -> list[Job]:
+        """The jobs whose results are not stored, each once, in order."""
+        return [job for job in dict.fromkeys(jobs) if not self.is_done(job)]
+
+
+def embedding_file(run: RunDirectory, job: EmbeddingJob) -> Path:
+    """Where the embedding of a job is stored in its run directory."""
+    return run.path / "artifacts" / f"{job.embedding}-{spec_hash(job)}.npz"
+
+
+def _best_weights(run: RunDirectory) -> str | None:
+    return hashlib.sha256(run.best_file.read_bytes()).hexdigest() if run.best_file.exists() else None
