@@ -260,9 +260,13 @@ def test_a_model_is_evaluated_in_its_own_precision(dtype: torch.dtype) -> None:
 
 def test_a_model_of_less_precision_must_give_logits_too() -> None:
     model = identity(torch.bfloat16)
-    model.register_forward_hook(lambda _, __, logits: (logits, logits))
-    with pytest.raises(InputError, match=r"the model gives a floating tensor of logits, got <class 'tuple'>"):
+    hook = model.register_forward_hook(lambda _, __, logits: {"a": logits, "b": logits})
+    with pytest.raises(InputError, match=r"only tensor of a dict; got dict with \{'a': Tensor, 'b': Tensor\}"):
         evaluate(model, pixels())
+    hook.remove()
+    expected = evaluate(model, pixels())
+    model.register_forward_hook(lambda _, __, logits: (logits, -logits))
+    np.testing.assert_array_equal(evaluate(model, pixels()).probabilities, expected.probabilities)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

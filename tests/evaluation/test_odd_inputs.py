@@ -48,7 +48,7 @@ def test_images_that_require_a_gradient(attack: FGSM | None) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda x: (x,), "a floating tensor of logits, got <class 'tuple'>"),
+        (lambda x: ("logits", x), r"the first element of a tuple, .*; got tuple of \(str, Tensor\)"),
         (lambda x: x.argmax(1, keepdim=True), "a floating tensor of logits, got torch.int64"),
         (lambda x: x[:, :1], r"C >= 2, got \(9, 1\)"),
     ],

@@ -11,6 +11,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from ctrobust import draws
 from ctrobust.attacks.model_checks import modes
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.attacks.single_channel import SingleChannelConvolution
 
 TOLERANCE = 1e-4
@@ -59,8 +60,7 @@ class FusedModel(nn.Module):
         return self._pair[1]
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.fused(x)
-        return logits
+        return as_logits(self.fused(x))
 
 
 def fuse(model: nn.Module, x: Tensor) -> nn.Module:
@@ -79,7 +79,7 @@ def fuse(model: nn.Module, x: Tensor) -> nn.Module:
     with torch.random.fork_rng(devices=devices), torch.inference_mode(False), torch.enable_grad():
         probes = _probes(x)
         try:
-            expected, again = _outputs(model, probes), model(probes)
+            expected, again = _outputs(model, probes), as_logits(model(probes))
         except Exception:  # the attack raises the error, unless the reason is that the probes are too few
             return model
         if not torch.equal(expected[0], again):
@@ -120,7 +120,7 @@ def _probes(x: Tensor) -> Tensor:
 def _outputs(model: nn.Module, probes: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return the logits (N, C), and the gradient (N, ...) of a fixed linear combination of them or None."""
     at = probes.clone().requires_grad_()
-    logits: Tensor = model(at)
+    logits = as_logits(model(at))
     if not logits.requires_grad:
         return logits, None
     combination = (logits * torch.linspace(-1.0, 1.0, logits.shape[-1]).to(logits)).sum()

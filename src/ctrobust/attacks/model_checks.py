@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from ctrobust.attacks.finite_checks import check_finite_logits, magnitude
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
 
 PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax"
@@ -62,9 +63,9 @@ def warn_of_probabilities(logits: Tensor, consequence: str) -> None:
         warnings.warn(f"{PROBABILITIES}. {consequence}", stacklevel=3)
 
 
-def check_logits(logits: Tensor, y: Tensor) -> Tensor:
-    """Raise unless these are finite logits (N, C) and labels (N,) in 0..C-1, with one read from the device."""
-    check_logits_shape(logits, len(y))
+def check_logits(output: object, y: Tensor) -> Tensor:
+    """Return a model's logits; raise unless they are finite (N, C) and labels (N,) in 0..C-1, with one device read."""
+    logits = check_logits_shape(output, len(y))
     inside = ((y >= 0) & (y < logits.shape[1])).all()
     if not (inside & (magnitude(logits) < torch.inf)):
         check_finite_logits(logits)
@@ -72,10 +73,11 @@ def check_logits(logits: Tensor, y: Tensor) -> Tensor:
     return logits
 
 
-def check_logits_shape(logits: Tensor, count: int) -> Tensor:
-    """Raise unless this is a floating tensor (N, C) with N = count and C >= 2."""
-    if not isinstance(logits, Tensor) or not logits.is_floating_point():
-        raise InputError(f"the model gives a floating tensor of logits, got {getattr(logits, 'dtype', type(logits))}")
+def check_logits_shape(output: object, count: int) -> Tensor:
+    """Return the logits of a model's output; raise unless they are floats (N, C) with N = count and C >= 2."""
+    logits = as_logits(output)
+    if not logits.is_floating_point():
+        raise InputError(f"the model gives a floating tensor of logits, got {logits.dtype}")
     if logits.dim() != 2 or len(logits) != count or logits.shape[1] < 2:
         raise InputError(f"the model gives logits (N, C) = ({count}, C), C >= 2, got {tuple(logits.shape)}")
     return logits

@@ -20,6 +20,7 @@ from ctrobust.attacks.model_checks import (
     probabilities,
     untouched,
 )
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.attacks.stages import FUSE_FROM_STEPS, left_out
 from ctrobust.data import as_examples, to_float
 from ctrobust.errors import InputError
@@ -48,7 +49,8 @@ def evaluate(
     class, one attack of an ensemble) does not break are pooled into full batches for the next stage.
 
     Args:
-        model: takes images in [0, 1] and returns logits.
+        model: takes images in [0, 1] and returns logits, which may be the attribute `logits` of its output, the first
+            element of a tuple, or the entry "logits" or the only tensor of a dict.
         data: a data set of `ctrobust.data`, a DataLoader, a torch Dataset of (image, label), or a pair (images, labels)
             of tensors or NumPy arrays. Images are uint8, or floats in [0, 1].
         attack: an attack of `ctrobust.attacks`, or its text. A warning names the stages that an ensemble skips because
@@ -237,9 +239,9 @@ class _HalfPrecision(nn.Module):
         self.model, self.dtype = model, dtype
         self.training = model.training
 
-    def forward(self, x: Tensor) -> Any:
-        logits = self.model(x.to(self.dtype))
-        return logits.float() if isinstance(logits, Tensor) and logits.is_floating_point() else logits
+    def forward(self, x: Tensor) -> Tensor:
+        logits = as_logits(self.model(x.to(self.dtype)))
+        return logits.float() if logits.is_floating_point() else logits
 
 
 def _assemble(labels: Tensor, clean: Tensor, state: EvaluationState) -> Evaluation:

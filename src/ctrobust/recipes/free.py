@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ctrobust.attacks.field_checks import check_count
 from ctrobust.attacks.model_checks import check_batch
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
 from ctrobust.recipes.interface import Network
 from ctrobust.recipes.processes import Processes, SingleProcess
@@ -61,7 +62,7 @@ class Free:
         delta = self._stored_delta(x).clamp_(-x, 1 - x)
         for _ in range(self.replays):
             leaf = delta.detach().requires_grad_()
-            logits = model(x + leaf)
+            logits = as_logits(model(x + leaf))
             warn_of_softmax(logits)
             gradient = None
             if self.attack_loss is not self.descent_loss:

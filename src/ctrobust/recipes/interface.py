@@ -9,8 +9,8 @@ from torch import Tensor, nn
 class AttackableModel(Protocol):
     """What the attack inside a recipe needs of a model."""
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Logits (N, C)."""
+    def __call__(self, x: Tensor) -> object:
+        """Logits (N, C), or an output that contains them (`ctrobust.attacks.model_outputs.as_logits`)."""
         ...
 
     def parameters(self) -> Iterator[nn.Parameter]:
@@ -25,8 +25,8 @@ class AttackableModel(Protocol):
 class Network(Protocol):
     """What a recipe needs of a model."""
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Logits (N, C)."""
+    def __call__(self, x: Tensor) -> object:
+        """Logits (N, C), or an output that contains them (`ctrobust.attacks.model_outputs.as_logits`)."""
         ...
 
     def sample_logits(self, x: Tensor, k: int) -> Tensor:

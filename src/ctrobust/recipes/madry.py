@@ -6,6 +6,7 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust.attacks.model_checks import check_batch
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.recipes.interface import AttackableModel, Network
 from ctrobust.recipes.recipe_losses import GammaIn, label_losses
 from ctrobust.recipes.signed_steps import SignedStepRecipe
@@ -52,4 +53,4 @@ class Madry(SignedStepRecipe):
         with self.attacking(model) as attacked:
             start = self.starts.uniform(x, keys, self.eps)
             adv = self.perturb(attacked, x, start, lambda logits: self.attack_loss(logits, y))
-        yield self.descent_loss(model(adv), y).mean()
+        yield self.descent_loss(as_logits(model(adv)), y).mean()

@@ -7,6 +7,7 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust.attacks.model_checks import check_batch
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.recipes.interface import AttackableModel, Network
 from ctrobust.recipes.recipe_losses import GammaIn, label_losses
 from ctrobust.recipes.signed_steps import SignedStepRecipe, take_signed_steps
@@ -59,4 +60,4 @@ class NFGSM(SignedStepRecipe):
                 attacked, x, start, lambda logits: self.attack_loss(logits, y),
                 eps=math.inf, step_size=self.step_size, steps=1,
             )  # fmt: skip
-        yield self.descent_loss(model(adv), y).mean()
+        yield self.descent_loss(as_logits(model(adv)), y).mean()

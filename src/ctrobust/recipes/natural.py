@@ -6,6 +6,7 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust import losses
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
 from ctrobust.recipes.interface import Network
 from ctrobust.recipes.online_smoothing import OnlineSmoothing
@@ -43,7 +44,7 @@ class Natural:
     def __call__(self, model: Network, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Iterator[Tensor]:  # noqa: ARG002
         """Yield the batch's loss once."""
         if self.samples == 1:
-            logits = model(x)
+            logits = as_logits(model(x))
             values = self._base(logits, y)
             outputs = logits.unsqueeze(0)
         else:

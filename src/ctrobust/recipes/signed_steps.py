@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ctrobust import draws
 from ctrobust.attacks.field_checks import check_count
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.recipes.interface import AttackableModel
 from ctrobust.recipes.recipe_losses import check_attack, warn_of_softmax
 
@@ -114,7 +115,7 @@ def take_signed_steps(
     adv = start
     for step in range(steps):
         iterate = adv.detach().requires_grad_()
-        logits = model(iterate)
+        logits = as_logits(model(iterate))
         if step == 0:
             warn_of_softmax(logits)
         (gradient,) = torch.autograd.grad(objective(logits).sum(), iterate)

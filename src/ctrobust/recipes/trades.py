@@ -8,6 +8,7 @@ from torch import Tensor
 
 from ctrobust import losses
 from ctrobust.attacks.model_checks import check_batch
+from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
 from ctrobust.losses.inputs import check_choice, check_number
 from ctrobust.recipes.interface import AttackableModel, Network
@@ -78,9 +79,9 @@ class Trades(SignedStepRecipe):
         with self.attacking(model, eval_mode=True) as attacked:
             start = self.starts.normal(x, keys, START_SCALE)
             adv = self.perturb(attacked, x, start, self._attack_objective(attacked, x, y))
-        clean_logits = model(x)
-        adv_logits = model(adv)
-        reference_logits = model(x) if self.second_clean_pass else clean_logits
+        clean_logits = as_logits(model(x))
+        adv_logits = as_logits(model(adv))
+        reference_logits = as_logits(model(x)) if self.second_clean_pass else clean_logits
         yield self._descent_loss(adv_logits, clean_logits, reference_logits, y).mean()
 
     def _attack_objective(self, attacked: AttackableModel, x: Tensor, y: Tensor) -> Callable[[Tensor], Tensor]:
@@ -88,7 +89,7 @@ class Trades(SignedStepRecipe):
         if self.loss == "std":
             return lambda logits: losses.std(logits, y)
         with torch.no_grad():
-            clean_logits = attacked(x)
+            clean_logits = as_logits(attacked(x))
         return lambda logits: losses.skl(logits, clean_logits, y, gamma=self.attack_gamma, std_at=self.std_at)
 
     def _descent_loss(self, adv_logits: Tensor, clean_logits: Tensor, reference_logits: Tensor, y: Tensor) -> Tensor:
