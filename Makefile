@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint types unit torture benchmark strength clean
+.PHONY: demo test lint types unit slow torture benchmark strength clean
 
 demo: .venv/.done
 	$(BIN)/ctrobust demo
@@ -20,6 +20,10 @@ types: .venv/.done
 
 unit: .venv/.done .peers/.done
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered --durations=25
+
+# Tests that take minutes by nature: every table and figure at the smallest size. CI runs them after `make test`.
+slow: .venv/.done .peers/.done
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow --durations=10 tests
 
 # Longer than CI should take: many kills at random steps.
 torture: .venv/.done
