@@ -20,7 +20,7 @@ class Attack:
 
     Attributes:
         revision: raised by one when the attack's outcomes change, so that stored outcomes are computed again.
-        passes_per_step: the cost of a step in forward passes, by which the remaining time is estimated.
+        step_cost: the cost of a step in forward passes, by which the remaining time is estimated.
         eps, norm: the ball that adversarial examples stay in.
         steps: about how many gradients or queries a stage needs.
         loss: the loss that the attack increases; it decides how many classes the attack needs.
@@ -29,7 +29,7 @@ class Attack:
     """
 
     revision: ClassVar[int] = 0
-    passes_per_step: ClassVar[float] = 3.0
+    step_cost: ClassVar[float] = 3.0
 
     eps: float
     norm: Norm

@@ -35,7 +35,7 @@ class Noise(Attack):
     """
 
     revision: ClassVar[int] = 0
-    passes_per_step: ClassVar[float] = 1.0
+    step_cost: ClassVar[float] = 1.0
 
     eps: float
     draws: int = 1000

@@ -59,7 +59,7 @@ class Square(Attack):
     """
 
     revision: ClassVar[int] = 0
-    passes_per_step: ClassVar[float] = 1.0
+    step_cost: ClassVar[float] = 1.0
 
     eps: float
     queries: int = 5000

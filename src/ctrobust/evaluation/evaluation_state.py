@@ -218,7 +218,7 @@ def _report(
 
 def cost(stage: Stage) -> float:
     """The estimated forward passes that a stage spends on a robust example."""
-    return stage.attack.passes_per_step * stage.attack.steps
+    return stage.attack.step_cost * stage.attack.steps
 
 
 def _distance_within_budget(attack: Attack, found: Tensor, x: Tensor) -> Tensor:
