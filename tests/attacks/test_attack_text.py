@@ -1,5 +1,7 @@
 """Numbers and arguments as text: exact both ways, and errors with a reason."""
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,7 +52,51 @@ def test_shortest_exact_form(value: float, text: str) -> None:
     assert parse_number(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "x", "8/", "/255", "8/255/2", "1/0", "8.5/255", "1,5", "0x10", "--1", "8 /255x"])
+@pytest.mark.parametrize(
+    ("text", "value", "canonical"),
+    [
+        ("0.5/255", 0.5 / 255, "1/510"), ("8.5/255", 8.5 / 255, "1/30"), (".3/255", 0.3 / 255, None),
+        ("0.1/3", 0.1 / 3, None), ("-2.5/255", -2.5 / 255, None), ("1e-1/255", 0.1 / 255, None),
+        ("8.0/255", 8 / 255, "8/255"), ("2e0/255", 2 / 255, "2/255"),
+    ],
+)  # fmt: skip
+def test_numerators_may_be_decimal(text: str, value: float, canonical: str | None) -> None:
+    assert parse_number(text) == value
+    assert parse_number(format_number(value)) == value
+    assert canonical in (None, format_number(value))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.decimals(-300, 300, places=3), st.integers(1, 1000))
+def test_a_fraction_is_what_python_computes(above: Decimal, below: int) -> None:
+    value = float(above) / below
+    assert parse_number(f"{above}/{below}") == value
+    assert parse_number(format_number(value)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "8/",
+        "/255",
+        "8/255/2",
+        "1/0",
+        "0.5/0",
+        "8/2.5",
+        "8/-2",
+        "1,5",
+        "0x10",
+        "--1",
+        "8 /255x",
+        "nan/255",
+        "inf/255",
+        "./255",
+        "0.5/",
+        "1e999/3",
+    ],
+)
 def test_invalid_numbers_raise(text: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_number(text)

@@ -120,6 +120,11 @@ def test_order_spaces_and_defaults_do_not_matter(made: tuple[str, Attack], rando
             PGD(1.5, norm="l2", restarts=5, eot=20, targeted=True, loss="margin"),
             "pgd:eps=1.5,loss=margin,norm=l2,restarts=5,eot=20,targeted=true",
         ),
+        (
+            "pgd:eps=8.0/255,step_size=0.5/255",
+            PGD(8 / 255, step_size=0.5 / 255),
+            "pgd:eps=8/255,step_size=1/510",
+        ),
         ("fgsm:eps=2,norm=l2", FGSM(2, norm="l2"), "fgsm:eps=2,norm=l2"),
         ("mifgsm:eps=8/255,momentum=1.0,steps=10", MIFGSM(8 / 255), "mifgsm:eps=8/255"),
         ("mifgsm:eps=8/255,momentum=1/2", MIFGSM(8 / 255, momentum=0.5), "mifgsm:eps=8/255,momentum=0.5"),

@@ -16,14 +16,20 @@ _NUMBER = re.compile(r"[-+]?[0-9.][0-9.eE+-]*(?:/[0-9]+)?")
 
 
 def parse_number(text: str) -> float:
-    """Parse a decimal number or a fraction.
+    """Parse a decimal number, or a fraction of one and a whole number; the value is that of the same text in Python.
 
     Example:
-        >>> parse_number("8/255") == 8 / 255, parse_number("1e-3")
-        (True, 0.001)
+        >>> parse_number("8/255") == 8 / 255, parse_number("0.5/255") == 0.5 / 255, parse_number("1e-3")
+        (True, True, 0.001)
     """
+    above, slash, below = text.partition("/")
     try:
-        return float(Fraction(text)) if "/" in text else float(text)
+        if not slash:
+            return float(text)
+        numerator, denominator = Fraction(above), int(below) if below.isdecimal() else 0
+        if numerator.denominator == 1:
+            return float(numerator / denominator)  # exact for integers of any size, which a float rounds
+        return float(above) / denominator
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InputError(f"{text!r} is not a number; write 0.03 or 8/255") from None
 
