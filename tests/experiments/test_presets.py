@@ -100,7 +100,7 @@ def test_laptop_scales_longer_trainings(recipe: str, paper: int, laptop: int) ->
     ("preset", "network", "white_box", "black_box"),
     [
         ("paper", "mnistnet", 2000, 1000), ("paper", "vgg16", 2000, 1000), ("laptop", "mnistnet", 2000, 1000),
-        ("laptop", "vgg16", 1000, 200), ("laptop", "resnet18", 1000, 200), ("smoke", "mnistnet", 20, 20),
+        ("laptop", "vgg16", 1000, 200), ("laptop", "resnet18", 1000, 200), ("smoke", "mnistnet", 20, 2),
     ],
 )  # fmt: skip
 def test_attacked_images(preset: str, network: str, white_box: int, black_box: int) -> None:
