@@ -23,7 +23,7 @@ unit: .venv/.done .peers/.done
 
 # Tests that take minutes by nature: every table and figure at the smallest size. CI runs them after `make test`.
 slow: .venv/.done .peers/.done
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow --durations=10 tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow --durations=10 tests/slow
 
 # Longer than CI should take: many kills at random steps.
 torture: .venv/.done

@@ -3,15 +3,13 @@
     python benchmarks/results.py train    --data-root DIR    hours; each run resumes where it was stopped
     python benchmarks/results.py evaluate --data-root DIR    attacks every finished run; resumable
     python benchmarks/results.py collect                     copies what is finished to results/
-    python benchmarks/results.py table    --data-root DIR    prints the tables of docs/results.md from results/
+    python benchmarks/results.py table                       prints the tables of docs/results.md from results/
 
 Runs go to runs/results (--runs), --jobs at a time with one thread each, which uses two cores best.
 """
 
 import argparse
 import concurrent.futures
-import hashlib
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +19,8 @@ import torch
 
 from ctrobust import data, execution
 from ctrobust.outcomes import Evaluation, mcnemar
-from ctrobust.specs import EvaluationSpec, TrainSpec, train_spec
-from ctrobust.store import RunDirectory, read_arrays
+from ctrobust.specs import TrainSpec, train_spec
+from ctrobust.store import RunDirectory, RunRecord
 from ctrobust.training import keep_freed_memory, train
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -107,44 +105,36 @@ def collect(runs: Path) -> None:
         (target / "outcomes").mkdir(parents=True, exist_ok=True)
         for file in (source.spec_file, source.metrics_file, source.record_file, source.model_file):
             shutil.copy(file, target / file.name)
-        for file in (source.path / "outcomes").glob("*.npz"):
-            if not file.name.endswith(".partial.npz"):
+        for one in source.evaluations():
+            for file in (one.file, one.file.with_suffix(".json")):
                 shutil.copy(file, target / "outcomes" / file.name)
         print(f"{name}: {sum(file.stat().st_size for file in target.rglob('*') if file.is_file()) / 1e6:.2f} MB")
 
 
 @dataclass(frozen=True)
 class Result:
-    record: dict[str, Any]
+    record: RunRecord
     metrics: list[dict[str, Any]]
     outcomes: dict[str, Evaluation]
 
     @classmethod
-    def read(cls, name: str, root: Path | None) -> "Result | None":
+    def read(cls, name: str) -> "Result | None":
         run = RunDirectory(RESULTS / name)
         if not run.record_file.exists():
             return None
-        record = json.loads(run.record_file.read_text())
-        metrics = [json.loads(line) for line in run.metrics_file.read_text().splitlines()]
-        weights = hashlib.sha256(run.model_file.read_bytes()).hexdigest()[:16]
-        common = {"data": run.read_spec().data, "chunk": CHUNK, "weights": weights}
-        if not record["data"]["verified"]:
-            common["contents"] = data.load(run.read_spec().data, "test", root).digest()
-        outcomes = {}
-        for text, limit in ATTACKS.items():
-            attack = str(execution.expand([text], [])[0])
-            file = run.outcomes_file(EvaluationSpec.model_validate({**common, "limit": limit, "attack": attack}))
-            if file.exists():
-                outcomes[text] = Evaluation.from_arrays(read_arrays(file))
-        return cls(record, metrics, outcomes)
+        stored = {(one.attack, one.record.summary.count): one for one in run.evaluations()}
+        attacks = {text: str(execution.expand([text], [])[0]) for text in ATTACKS}
+        found = {text: stored.get((attacks[text], limit)) for text, limit in ATTACKS.items()}
+        outcomes = {text: one.evaluation for text, one in found.items() if one is not None}
+        return cls(run.read_record(), run.read_metrics(), outcomes)
 
 
 def cell(value: float, low: float, high: float) -> str:
     return f"{100 * value:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def table(root: Path | None) -> None:
-    results = {name: found for name in RUNS if (found := Result.read(name, root)) is not None}
+def table() -> None:
+    results = {name: found for name in RUNS if (found := Result.read(name)) is not None}
     for family in ("cifar", "fashion"):
         print(f"| run | natural, 10,000 | {' | '.join(COLUMNS)} |")
         print("|---" * (2 + len(COLUMNS)) + "|")
@@ -152,8 +142,8 @@ def table(root: Path | None) -> None:
             if (result := results.get(name)) is None:
                 print(f"| {name} | not finished {'| ' * len(COLUMNS)}|")
                 continue
-            natural = result.record["results"]
-            cells = [cell(natural["accuracy"], *natural["accuracy_interval"])]
+            natural = result.record.results
+            cells = [cell(natural.accuracy, *natural.accuracy_interval)]
             for text in ATTACKS:
                 one = result.outcomes.get(text)
                 cells.append(
@@ -177,15 +167,15 @@ def table(root: Path | None) -> None:
     print("\n| run | wrong categories below 1/9, of 90,000 | largest p_y among errors |")
     print("|---|---|---|")
     for name, result in results.items():
-        threshold = result.record["results"]["threshold"]
-        print(f"| {name} | {threshold['wrong_below']:,} | {threshold['largest_wrong_confidence']:.4f} |")
-    print("\n| run | PGD-5 on a training batch, after each epoch | collapsed after epochs |")
+        threshold = result.record.results.threshold
+        print(f"| {name} | {threshold.wrong_below:,} | {threshold.largest_wrong_confidence or 0:.4f} |")
+    print("\n| run | accuracy under PGD-5 on a training batch, after each epoch | epochs reported as collapsed |")
     print("|---|---|---|")
     for name, result in results.items():
-        if "collapses" in result.record:
+        if result.record.collapses is not None:
             watched = ", ".join(f"{100 * line['watched_accuracy']:.0f}" for line in result.metrics)
-            fallen = ", ".join(str(fall["epoch"]) for fall in result.record["collapses"]) or "none"
-            print(f"| {name} | {watched} | {fallen} |")
+            collapsed = ", ".join(str(one.epoch) for one in result.record.collapses) or "none"
+            print(f"| {name} | {watched} | {collapsed} |")
 
 
 def main() -> None:
@@ -200,7 +190,7 @@ def main() -> None:
     if options.what == "collect":
         collect(options.runs)
     elif options.what == "table":
-        table(options.data_root)
+        table()
     else:
         names = options.only or (list(RUNS) if options.what == "train" else finished(options.runs))
         work = train_one if options.what == "train" else evaluate_one
