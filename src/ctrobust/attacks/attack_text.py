@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,17 @@ Value = float | str
 
 _CALL = re.compile(r"\s*([A-Za-z][A-Za-z0-9_-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _NUMBER = re.compile(r"[-+]?[0-9.][0-9.eE+-]*(?:/[0-9]+)?")
+
+
+SYNONYMS = {
+    "alpha": "step_size", "eps_iter": "step_size", "eps_step": "step_size",
+    "abs_stepsize": "step_size", "epsilon": "eps", "eps_max": "eps", "iters": "steps", "n_iter": "steps",
+    "num_iter": "steps", "nb_iter": "steps", "num_steps": "steps", "max_iter": "steps", "max_iterations": "steps",
+    "iterations": "steps", "n_restarts": "restarts", "num_restarts": "restarts", "eot_iter": "eot",
+    "n_queries": "queries", "max_queries": "queries", "decay": "momentum", "decay_factor": "momentum",
+    "n_target_classes": "targets", "rand_init": "random_start",
+}  # fmt: skip
+"""Names of fields in torchattacks, AutoAttack, ART, foolbox and advertorch -> ours."""
 
 
 def parse_number(text: str) -> float:
@@ -106,6 +117,12 @@ def closest(name: str, known: list[str]) -> str:
     return f"{meant}known: {', '.join(known)}"
 
 
+def field_hint(name: str, fields: Collection[str]) -> str:
+    """Return the end of an error message about an unknown field: ours of that meaning, or all fields."""
+    ours = SYNONYMS.get(name)
+    return f"write {ours}" if ours in fields else closest(name, list(fields))
+
+
 def parse_attack(text: str, registry: Mapping[str, tuple[Any, Mapping[str, Value]]]) -> Any:
     """Parse `name:key=value,...` as an attack; the registry maps names to a class and the fields that the name sets."""
     name, _, rest = text.strip().partition(":")
@@ -119,7 +136,7 @@ def parse_attack(text: str, registry: Mapping[str, tuple[Any, Mapping[str, Value
     values: dict[str, Any] = dict(preset)
     for key, value in split_arguments(rest).items():
         if key not in fields:
-            raise InputError(f"attack {name!r} has no field {key!r}; {closest(key, list(fields))}")
+            raise InputError(f"attack {name!r} has no field {key!r}; {field_hint(key, fields)}")
         if key in preset:
             raise InputError(f"attack {name!r} sets {key}={preset[key]} itself; got {key}={value}")
         values[key] = _parse_field(key, value, str(fields[key].type))

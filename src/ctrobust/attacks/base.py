@@ -1,12 +1,14 @@
 """The base class of the attacks: the methods that all of them share."""
 
-from typing import ClassVar
+import dataclasses
+from typing import ClassVar, Self
 
 from torch import Tensor, nn
 
 from ctrobust.attacks.attack_losses import Loss, least_classes
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.attack_text import format_attack
+from ctrobust.attacks.other_libraries import check_constructor
 from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.stages import Stage, run_attack
@@ -38,6 +40,13 @@ class Attack:
     restarts: int = 1
     targets: int = 0
     targeted: bool = False
+
+    def __new__(cls, *arguments: object, **keywords: object) -> Self:
+        """Explain calls as other libraries have them; a copy is made without arguments."""
+        if dataclasses.is_dataclass(cls):
+            fields = [field.name for field in dataclasses.fields(cls)]
+            check_constructor(cls.__name__, fields, arguments, keywords)
+        return super().__new__(cls)
 
     def __str__(self) -> str:
         return format_attack(self, type(self).__name__.lower())
