@@ -112,13 +112,14 @@ def value_and_gradient(loss: Loss, logits: Tensor, y: Tensor) -> tuple[Tensor, T
 
 
 def test_every_public_loss_has_a_row() -> None:
-    public = set(ctrobust.losses.__all__) - {"LOSSES", "ce", "mask_score", "mask_threshold"}
+    public = set(ctrobust.losses.__all__) - {"LOSSES", "ce", "pmargin", "mask_score", "mask_threshold"}
     assert public == {name.split()[0] for name in TABLE}
     assert all(callable(getattr(ctrobust.losses, name)) for name in public)
 
 
-def test_ce_is_cross_entropy() -> None:
+def test_short_names() -> None:
     assert ctrobust.losses.ce is cross_entropy
+    assert ctrobust.losses.pmargin is probability_margin_log_odds
 
 
 def test_the_registry_names_the_functions_and_the_spec_offers_all_of_them() -> None:

@@ -39,6 +39,7 @@ __all__ = [
     "mask_threshold",
     "mdl",
     "online_label_smoothing",
+    "pmargin",
     "probability_margin_log_odds",
     "sce",
     "skl",
@@ -46,8 +47,8 @@ __all__ = [
     "wrong_similarity",
 ]
 
-ce = cross_entropy
-"""The usual short name."""
+ce, pmargin = cross_entropy, probability_margin_log_odds
+"""The short names, by which options take these losses."""
 
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "ce": cross_entropy,
