@@ -415,7 +415,7 @@ def test_an_attack_may_be_given_as_its_text() -> None:
         evaluate(network(), examples(), "pdg:eps=0.05")
 
 
-@pytest.mark.parametrize("attack", [PGD, [PGD(eps=0.1)], 8 / 255])
+@pytest.mark.parametrize("attack", [PGD, [[PGD(eps=0.1)]], 8 / 255])
 def test_what_is_no_attack_is_refused(attack: Any) -> None:
     with pytest.raises(InputError, match=r"an attack is one of ctrobust.attacks, as PGD.*, or its text; got "):
         evaluate(network(), examples(), attack)
@@ -468,3 +468,40 @@ def test_what_an_ensemble_cannot_try_is_warned_of() -> None:
 def test_targeted_attacks_are_refused() -> None:
     with pytest.raises(InputError, match="targeted: evaluation measures misclassification"):
         evaluate(network(), examples(), PGD(eps=0.1, targeted=True))
+
+
+class Counting(nn.Module):
+    """A model that counts the images it classifies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model, self.count = identity(), 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += len(x)
+        logits: Tensor = self.model(x)
+        return logits
+
+
+def test_a_list_of_attacks_gives_a_list_of_evaluations_with_one_clean_pass() -> None:
+    x, y = pixels()
+    attacks = [None, FGSM(eps=0.1), "pgd:eps=0.1,steps=3"]
+    together, apart = Counting().eval(), Counting().eval()
+    found = evaluate(together, (x, y), attacks)
+    expected = [evaluate(apart, (x, y), attack) for attack in attacks]
+    assert len(found) == 3
+    for one, other in zip(found, expected, strict=True):
+        for name, array in other.arrays().items():
+            np.testing.assert_array_equal(one.arrays()[name], array)
+    assert together.count == apart.count - 2 * len(x)
+    assert evaluate(together, (x, y), tuple(attacks[:1]))[0].accuracy == expected[0].accuracy
+    assert evaluate(together, (x, y), []) == []
+
+
+def test_each_attack_of_a_list_is_checked_before_the_first_runs() -> None:
+    model = Counting().eval()
+    with pytest.raises(InputError, match="unknown attack 'pdg'"):
+        evaluate(model, pixels(), [FGSM(eps=0.1), "pdg:eps=0.1"])
+    with pytest.raises(InputError, match=r"an attack is one of ctrobust.attacks, .*; got 3"):
+        evaluate(model, pixels(), [FGSM(eps=0.1), 3])  # type: ignore[list-item]
+    assert model.count == 0

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,7 @@ Examples = Any
 """What `ctrobust.data.as_examples` reads, or a pair of float images (N, ...) in [0, 1] and labels (N,)."""
 
 
+@overload
 def evaluate(
     model: nn.Module,
     data: Examples,
@@ -40,7 +41,32 @@ def evaluate(
     chunk: int = 256,
     fuse: bool = True,
     progress: ProgressCallback | None = None,
-) -> Evaluation:
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    model: nn.Module,
+    data: Examples,
+    attack: Sequence[Attack | str | None],
+    *,
+    limit: int | None = None,
+    chunk: int = 256,
+    fuse: bool = True,
+    progress: ProgressCallback | None = None,
+) -> list[Evaluation]: ...
+
+
+def evaluate(
+    model: nn.Module,
+    data: Examples,
+    attack: Attack | str | Sequence[Attack | str | None] | None = None,
+    *,
+    limit: int | None = None,
+    chunk: int = 256,
+    fuse: bool = True,
+    progress: ProgressCallback | None = None,
+) -> Evaluation | list[Evaluation]:
     """Attack the first `limit` examples and return the outcome of each; without an attack, classify them.
 
     Misclassified images are not attacked and count as not robust. The model is put into eval mode and back, with a
@@ -53,8 +79,8 @@ def evaluate(
             element of a tuple, or the entry "logits" or the only tensor of a dict.
         data: a data set of `ctrobust.data`, a DataLoader, a torch Dataset of (image, label), or a pair (images, labels)
             of tensors or NumPy arrays. Images are uint8, or floats in [0, 1].
-        attack: an attack of `ctrobust.attacks`, or its text. A warning names the stages that an ensemble skips because
-            the model has too few classes.
+        attack: an attack of `ctrobust.attacks`, or its text; or a list of them, for a list of evaluations with one
+            clean pass. A warning names the stages that an ensemble skips because the model has too few classes.
         limit: the number of examples, from the first.
         chunk: the number of examples per batch.
         fuse: whether long attacks may use a fused copy of the model. The original model still checks every success.
@@ -65,18 +91,23 @@ def evaluate(
         >>> found = evaluate(net, (torch.rand(20, 1, 28, 28), torch.arange(20) % 10), "pgd:eps=8/255,steps=5")
         >>> found.robust_accuracy <= found.accuracy
         True
+        >>> both = evaluate(net, (torch.rand(20, 1, 28, 28), torch.arange(20) % 10), ["fgsm:eps=0.1", "noise:eps=0.1"])
+        >>> [one.accuracy == both[0].accuracy for one in both]
+        [True, True]
 
     Raises:
         InputError: images outside [0, 1], labels outside the classes, a model that returns NaN or probabilities.
     """
     check_model(model)
-    attack = parse(attack) if isinstance(attack, str) else attack
+    given = attack if isinstance(attack, Sequence) and not isinstance(attack, str) else [attack]
+    attacks = [parse(one) if isinstance(one, str) else one for one in given]
     if any(mode for _, mode in modes(model)):
         warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
-    (evaluation,) = evaluate_each(model, data, [attack], limit=limit, chunk=chunk, fuse=fuse, progress=progress)
-    if attack is not None and (missing := left_out(attack, evaluation.num_classes)):
-        warnings.warn(f"{attack} is incomplete on so few classes: {'; '.join(missing)}", stacklevel=2)
-    return evaluation
+    evaluations = list(evaluate_each(model, data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress))
+    for one, evaluation in zip(attacks, evaluations, strict=True):
+        if one is not None and (missing := left_out(one, evaluation.num_classes)):
+            warnings.warn(f"{one} is incomplete on so few classes: {'; '.join(missing)}", stacklevel=2)
+    return evaluations if given is attack else evaluations[0]
 
 
 def evaluate_each(
