@@ -6,8 +6,10 @@ import pytest
 import torch
 
 import ctrobust.losses  # noqa: F401  a package before its modules: some share a function's name
+from ctrobust.attacks.model_checks import warned_of
 
 torch.set_num_threads(1)
+warned_of.add("keys")  # a warning that is given once in a process would fail whichever test comes first
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Invalid inputs raise clear errors, before the model is run where possible."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -7,10 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ctrobust import regularizers
-from ctrobust.attacks import APGD, FGSM, MIFGSM, PGD, Attack, Square
+from ctrobust import draws, evaluate, regularizers
+from ctrobust.attacks import APGD, CW, FAB, FGSM, MIFGSM, PGD, Attack, AutoAttack, Noise, Square, model_checks
 from ctrobust.attacks.model_checks import check_batch, check_logits, untouched
 from ctrobust.errors import InputError
+from ctrobust.recipes import Madry
 
 X, Y = torch.full((3, 1, 2, 2), 0.5), torch.tensor([0, 1, 2])
 every_attack = pytest.mark.parametrize(
@@ -192,3 +194,60 @@ def test_modes_and_generators_are_restored(error: Exception | None) -> None:
         assert torch.is_inference_mode_enabled()
     assert [module.training for module in model.modules()] == modes
     assert torch.equal(torch.get_rng_state(), generator)
+
+
+def warnings_of_keys(call: Callable[[], object]) -> list[warnings.WarningMessage]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    return [warning for warning in caught if "without keys" in str(warning.message)]
+
+
+def test_an_attack_without_keys_on_a_model_in_training_mode_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_checks, "warned_of", set())
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
+    recipe: Any = Madry()
+    quiet: list[Callable[[], object]] = [
+        lambda: PGD(0.1)(model.eval(), X, Y),
+        lambda: PGD(0.1)(model.train(), X, Y, torch.arange(3)),
+        lambda: FGSM(0.1)(model, X, Y),
+        lambda: PGD(0.1, random_start=False).run(model, X, Y),
+        lambda: FAB(0.1, steps=2)(model, X, Y),
+        lambda: CW(0.1, steps=2)(model, X, Y),
+        lambda: evaluate(model, (X, Y), PGD(0.1)),
+        lambda: next(recipe(model, X, Y)),
+    ]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the model is in training mode; it is evaluated in eval mode")
+        assert [warnings_of_keys(call) for call in quiet] == [[]] * len(quiet)
+    (warning,) = warnings_of_keys(lambda: PGD(0.1)(model, X, Y))
+    assert "pass keys that change, as keys=torch.arange(len(x)) + step * len(x)" in str(warning.message)
+    assert warning.filename == __file__
+    for attack in (PGD(0.1), APGD(0.1, steps=2)):
+        assert warnings_of_keys(lambda: attack.run(model, X, Y)) == []  # noqa: B023 - called at once
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        FGSM(0.1), FGSM(0.1, loss="kl"), MIFGSM(0.1, steps=2), MIFGSM(0.1, steps=2, loss="skl"), PGD(0.1, steps=2),
+        PGD(0.1, steps=2, random_start=False), APGD(0.1, steps=2), FAB(0.1, steps=2), FAB(0.1, steps=2, restarts=2),
+        CW(0.1, steps=2), CW(0.1, steps=2, form="tanh"), CW(0.1, steps=2, form="pgd"), Square(0.1, queries=3),
+        Noise(0.1, draws=2), AutoAttack(0.1, queries=2),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_an_attack_knows_whether_it_makes_draws(attack: Attack, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(4, 4)).eval()
+    model[1].weight.data, model[1].bias.data = 0.01 * torch.eye(4), torch.tensor([9.0, 0, 0, 0])  # robust at 0.1
+    drawn: list[int] = []
+    words = draws.words
+
+    def recorded(keys: Tensor, stream: int, count: int) -> Tensor:
+        drawn.append(stream)
+        return words(keys, stream, count)
+
+    monkeypatch.setattr(draws, "words", recorded)
+    monkeypatch.setattr("ctrobust.attacks.fused.fuse", lambda model, _: model)  # whose probes are drawn too
+    attack.run(model, X, torch.zeros(3, dtype=torch.int64))
+    assert bool(drawn) == attack.uses_keys()

@@ -54,7 +54,8 @@ class Attack:
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """Attack images x (N, ...) with labels y (N,) and return the attacked images.
 
-        Random draws are keyed by `keys` (N,) int64, by default 0..N-1.
+        Random draws are keyed by `keys` (N,) int64, by default 0..N-1, so that a second call repeats them: in training,
+        pass keys that change with each step.
         """
         return run_attack(self, model, x, y, keys, verify_last=len(self.stages()) > 1).x_adv
 
@@ -72,6 +73,10 @@ class Attack:
     def run_stage(self, state: AttackState, stage: Stage) -> None:
         """Attack the active examples of the batch, from one start and towards one target class or none."""
         raise NotImplementedError
+
+    def uses_keys(self) -> bool:
+        """Return whether the attack makes random draws, which the keys determine."""
+        return True
 
     def least_classes(self) -> int:
         """Return the number of classes that a model must have for the attack to be defined."""

@@ -118,6 +118,9 @@ class CW(Attack):
         )  # fmt: skip
         return margin_pgd.stages()
 
+    def uses_keys(self) -> bool:
+        return self.form == "pgd"
+
     def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - there is one
         state.drop_misclassified()
         if self.form == "box":

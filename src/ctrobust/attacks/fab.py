@@ -84,6 +84,9 @@ class FAB(Attack):
         if not 1.0 <= self.overshoot < math.inf:
             raise InputError(f"overshoot is finite and at least 1, got {self.overshoot}")
 
+    def uses_keys(self) -> bool:
+        return self.restarts > 1
+
     def run_stage(self, state: AttackState, stage: Stage) -> None:
         state.drop_misclassified()
         index = state.active()

@@ -64,6 +64,10 @@ class MIFGSM(Attack):
         check_choice(self.success, "success", ("any", "last"))
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
+    def uses_keys(self) -> bool:
+        """Return whether the loss needs a random start: other losses are differentiated at the image itself."""
+        return resolve_loss(self.loss).flat_at_clean
+
     def run_stage(self, state: AttackState, stage: Stage) -> None:  # noqa: ARG002 - the only stage
         size = self.eps / 4 if self.step_size is None else self.step_size
         attack_loss, stream = resolve_loss(self.loss), draws.stream(self.seed, "mifgsm")

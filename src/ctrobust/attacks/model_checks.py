@@ -16,6 +16,9 @@ from ctrobust.errors import InputError
 
 PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax"
 
+warned_of: set[str] = set()
+"""What this process has warned of and does not warn of again."""
+
 
 def check_batch(x: Tensor, y: Tensor, keys: Tensor | None, *, check_range: bool = True) -> Tensor:
     """Raise unless these are images (N, ...) in [0, 1] with labels (N,); return the keys (N,), by default 0..N-1."""
@@ -116,6 +119,18 @@ def warn_of_training(model: nn.Module) -> None:
         warnings.warn(
             f"the model is in training mode, where {', '.join(sorted(acting))} computes otherwise (BatchNorm also "
             "moves its statistics) and attacks are slower; to measure robustness, call model.eval() first",
+            stacklevel=4,
+        )
+
+
+def warn_of_repeated_draws(model: nn.Module) -> None:
+    """Warn, once in a process, if an attack without keys is called on a model in training mode."""
+    if getattr(model, "training", False) and "keys" not in warned_of:
+        warned_of.add("keys")
+        warnings.warn(
+            "the model is in training mode and the attack is called without keys: its random start for the example at "
+            "position i of a batch is the same in every call. To draw other starts in each step, pass keys that "
+            "change, as keys=torch.arange(len(x)) + step * len(x)",
             stacklevel=4,
         )
 

@@ -68,6 +68,9 @@ class PGD(Attack):
         check_choice(self.success, "success", ("any", "last"))
         object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
+    def uses_keys(self) -> bool:
+        return self.random_start or resolve_loss(self.loss).flat_at_clean
+
     def run_stage(self, state: AttackState, stage: Stage) -> None:
         size = self.eps / 4 if self.step_size is None else self.step_size
         restart = (stage.restart,) if stage.restart else ()

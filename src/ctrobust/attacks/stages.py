@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ctrobust.attacks import fused
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.model_checks import check_batch, check_model, untouched, warn_of_training
+from ctrobust.attacks.model_checks import check_batch, check_model, untouched, warn_of_repeated_draws, warn_of_training
 from ctrobust.attacks.result import AttackResult
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def run_attack(
     `fuse` is false, no fused copy of the model is used.
     """
     check_model(model)
+    if keys is None and attack.uses_keys():
+        warn_of_repeated_draws(model)
     keys = check_batch(x, y, keys)
     warn_of_training(model)
     with untouched(model, x):
