@@ -24,7 +24,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> io.StringIO:
 
 def training_line(monkeypatch: pytest.MonkeyPatch, width: int, metrics: dict[str, object] | None = None) -> str:
     on_terminal(monkeypatch, width)
-    line = progress.TrainingProgress("train", "runs/digits-mnistnet-0123456789abcdef")
+    line = progress.TrainingBar("train", "runs/digits-mnistnet-0123456789abcdef")
     if metrics:
         line.epoch({"epoch": 1, "loss": 1.0, "lr": 0.1, "seconds": 1.0, **metrics})
     line.step(861450, 1722900, 2, 0.12345)
@@ -74,7 +74,7 @@ def test_what_was_measured_is_on_the_line_of_80_columns(monkeypatch: pytest.Monk
 
 def test_after_the_last_step_the_line_says_that_the_network_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     on_terminal(monkeypatch, 80)
-    line = progress.TrainingProgress("train", "runs/a")
+    line = progress.TrainingBar("train", "runs/a")
     line.step(8, 8, 1, 0.5)
     shown = rendered(line.progress, 80)
     assert "testing" in shown
@@ -101,7 +101,7 @@ def test_a_download_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_prints_one_line_per_epoch(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.TrainingProgress("train", "runs/[a]") as line:
+    with progress.TrainingBar("train", "runs/[a]") as line:
         line.step(1, 4, 0, 2.5)
         line.epoch({"epoch": 1, "loss": 2.25, "lr": 0.01, "seconds": 3.14})
         line.step(4, 4, 1, 2.5)
@@ -119,7 +119,7 @@ def test_the_line_of_an_epoch_has_what_was_measured_and_that_it_collapsed(capsys
     metrics = {"epoch": 3, "loss": 1.5, "lr": 0.2, "seconds": 3.14, "watched_accuracy": 0.0312, "collapsed": True}
     metrics["watched_one_step_accuracy"] = 0.5
     more = {"validation_accuracy": 0.8, "validation_robust_accuracy": 0.4}
-    with progress.TrainingProgress("train", "runs/a") as line:
+    with progress.TrainingBar("train", "runs/a") as line:
         line.epoch({**metrics, **more})
         line.step(4, 8, 3, 1.4)
         assert line.measured == "PGD-5 3% held out 80% PGD-10 40%"

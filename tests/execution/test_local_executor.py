@@ -24,7 +24,7 @@ BROKEN = TrainSpec(data="npz:absent.npz")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, ExecutionReport]:
     """A training, its evaluations and an embedding, a job that fails, and one that needs the failed one."""
     store = Store(tmp_path_factory.mktemp("runs"))
-    broken = [TrainingJob(training=BROKEN), EvaluationJob(training=BROKEN, attack="fgsm:eps=0.1")]
+    broken: list[Job] = [TrainingJob(training=BROKEN), EvaluationJob(training=BROKEN, attack="fgsm:eps=0.1")]
     jobs: list[Job] = [*broken, TRAINING, EmbeddingJob(training=SPEC, limit=20), *EVALUATIONS]
     killed: list[int] = []
 

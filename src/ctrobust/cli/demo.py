@@ -8,7 +8,7 @@ import typer
 
 from ctrobust.cli.evaluation_tables import demo_table
 from ctrobust.cli.options import Threads
-from ctrobust.cli.progress import TrainingProgress, attack_progress
+from ctrobust.cli.progress import TrainingBar, attack_progress
 from ctrobust.cli.signals import interruptible, resumed_by, stop_requests
 from ctrobust.cli.torch_setup import load_torch
 
@@ -28,7 +28,7 @@ def demo(
         with stop_requests() as stop:
             runs = []
             for method in execution.DEMO_METHODS:
-                with TrainingProgress("train", method) as progress:
+                with TrainingBar("train", method) as progress:
                     runs.append(execution.train_demo(out, method, progress, CheckpointPolicy(stop=stop)))
         with interruptible():
             rows = []

@@ -91,7 +91,7 @@ def _percent(task: Task) -> Text:
     return Text(f"{int(task.percentage):3d}%")
 
 
-class TrainingProgress:
+class TrainingBar:
     """Progress of a training run: a line that moves on a terminal, else one line per epoch."""
 
     def __init__(self, action: str, path: str, *, hidden: bool = False) -> None:
@@ -103,7 +103,7 @@ class TrainingProgress:
         self.measured = self.collapse = ""
         self.trained = False
 
-    def __enter__(self) -> "TrainingProgress":
+    def __enter__(self) -> "TrainingBar":
         self.progress.start()
         return self
 

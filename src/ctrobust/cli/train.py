@@ -11,7 +11,7 @@ from ctrobust import specs
 from ctrobust.cli.console import print_line
 from ctrobust.cli.field_options import with_field_options
 from ctrobust.cli.options import WHERE, DataRoot, HiddenThreads
-from ctrobust.cli.progress import TrainingProgress
+from ctrobust.cli.progress import TrainingBar
 from ctrobust.cli.set_option import combine, nested, parse_assignments
 from ctrobust.cli.signals import resumed_by, stop_requests
 from ctrobust.cli.torch_setup import load_torch
@@ -113,7 +113,7 @@ def train(
     with (
         resumed_by(lambda: _resume_command(path, resume_options)),
         stop_requests() as stop,
-        TrainingProgress("train", str(path), hidden=not is_main_process()) as progress,
+        TrainingBar("train", str(path), hidden=not is_main_process()) as progress,
     ):
         record = run_training(
             spec,
@@ -127,9 +127,9 @@ def train(
     if not is_main_process():
         return
     if as_json:
-        print_line(json.dumps({"run": str(path), **record.model_dump(mode="json", exclude_none=True)}, indent=2))
+        print_line(json.dumps({"run": str(path), **record.model_dump(mode="json")}, indent=2))
     else:
-        training_summary(path, spec, record.model_dump(mode="json", exclude_none=True))
+        training_summary(path, spec, record.model_dump(mode="json"))
 
 
 def _fit_batch_size(spec: specs.TrainSpec, fields: dict[str, Any]) -> specs.TrainSpec:

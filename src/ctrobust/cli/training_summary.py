@@ -56,13 +56,13 @@ def _collapses(record: dict[str, Any]) -> list[str]:
             f"catastrophic overfitting in epoch {first['epoch']}{times}: accuracy on a training batch is "
             f"{100 * first['one_step']:.1f}% under one step and {100 * first['after']:.1f}% under PGD-5{before}"
         )
-    if "returned_to_epoch" in record:
+    if record.get("returned_to_epoch") is not None:
         lines.append(f"training stopped there; the weights are those of epoch {record['returned_to_epoch']}")
     return lines
 
 
 def _best_epoch(path: Path, record: dict[str, Any]) -> list[str]:
-    best = record.get("validation", {}).get("best")
+    best = (record.get("validation") or {}).get("best")
     if not best:
         return []
     score = best.get("validation_robust_accuracy", best["validation_accuracy"])
@@ -76,6 +76,6 @@ def next_commands(path: Path, spec: specs.TrainSpec, record: dict[str, Any]) -> 
     eps = SUGGESTED_EPS if isinstance(spec.recipe, specs.NaturalSpec) else spec.recipe.eps
     attacks = ["--attack", "pgd", "--attack", "s-pgd", "--attack", "apgd", "--eps", fraction(eps)]
     weights = [path]
-    if record.get("validation", {}).get("best"):
+    if (record.get("validation") or {}).get("best"):
         weights.append(path / "checkpoint" / "best.safetensors")
     return [shlex.join(["ctrobust", "evaluate", str(file), *attacks]) for file in weights]

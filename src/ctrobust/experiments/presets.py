@@ -94,7 +94,7 @@ SMOKE_MODELS: dict[str, dict[str, str | int]] = {
     "resnet18": {"name": "mnistnet", "width": 4},
     "resnet50": {"name": "resnet50", "width": 2},
 }
-"""Network of the paper -> what stands for it on 28x28 images; VGG16 takes 32x32 images only."""
+"""Network of the paper -> its substitute on 28x28 images; VGG16 needs 32x32 images."""
 
 
 def data_name(preset: Preset, data: str) -> str:

@@ -20,7 +20,7 @@ from ctrobust.training import checkpoint
 from ctrobust.training.devices import Devices, launch
 from ctrobust.training.environment import append_environment, environment
 from ctrobust.training.epoch_metrics import measure, update_best
-from ctrobust.training.record import make_record
+from ctrobust.training.record import evaluate_result, make_record
 from ctrobust.training.run_lock import is_finished, open_run, resume_from_checkpoint
 from ctrobust.training.training_state import TrainingState
 from ctrobust.training.validation_split import check_validation_count
@@ -126,8 +126,9 @@ def _train(
             clear_step(state.model)
         record: RunRecord | None = None
         if main:
+            outcome = evaluate_result(state, test_set)  # raises if the run diverged, before weights are written
             state.save_weights(run.model_file)
-            record = make_record(state, run, test_set)
+            record = make_record(state, run, test_set, outcome)
             run.write_record(record)
         record = fabric.broadcast(record)
         assert record is not None

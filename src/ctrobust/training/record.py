@@ -4,6 +4,7 @@ import hashlib
 
 from ctrobust.data import Dataset
 from ctrobust.evaluation import evaluate
+from ctrobust.outcomes import Evaluation
 from ctrobust.specs import spec_hash
 from ctrobust.store import OutcomeSummary, RunDirectory, RunRecord
 from ctrobust.store.records import CollapseRecord, RunData, ValidationRecord
@@ -12,11 +13,15 @@ from ctrobust.training.learning_warnings import learning_warnings
 from ctrobust.training.training_state import TrainingState
 
 
-def make_record(state: TrainingState, run: RunDirectory, test_set: Dataset) -> RunRecord:
-    """Evaluate the network, whose weights and metrics are in the run directory, on the test set; describe the run."""
-    spec, progress, validation = state.spec, state.progress, state.validation_set
+def evaluate_result(state: TrainingState, test_set: Dataset) -> Evaluation:
+    """Evaluate the network that the run produced on the clean test set."""
     with logits_must_be_finite():
-        outcome = evaluate(state.result.eval(), test_set)
+        return evaluate(state.result.eval(), test_set)
+
+
+def make_record(state: TrainingState, run: RunDirectory, test_set: Dataset, outcome: Evaluation) -> RunRecord:
+    """Describe a run whose weights and metrics are in its directory, and what its network gives on the test set."""
+    spec, progress, validation = state.spec, state.progress, state.validation_set
     losses = [line["loss"] for line in run.read_metrics()]
     return RunRecord(
         spec=spec_hash(spec),
