@@ -59,7 +59,7 @@ class ValidationRecord(_Record):
     """The held-out images and the best epoch on them."""
 
     count: int
-    best: dict[str, float] | None
+    best: dict[str, int | float] | None
 
 
 class CollapseRecord(_Record):
