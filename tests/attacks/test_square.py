@@ -454,7 +454,7 @@ def test_snapshots_are_copies(network: nn.Sequential, digits: tuple[Tensor, Tens
      (lambda: Square(0.1, p=1.5), "p must be a finite number between 0"),
      (lambda: parse("square:eps=1,norm=l1"), "norm must be one of"),
      (lambda: Square(0.1, loss="x"), "unknown loss 'x'"),
-     (lambda: Square(0.1, loss="std", targeted=True), "an attack towards given classes ascends"),
+     (lambda: Square(0.1, loss="std", targeted=True), "an attack with targeted=true uses a loss of ce, "),
      (lambda: parse("square:queries=5"), "'square' needs eps")],
 )  # fmt: skip
 def test_invalid_fields_are_refused(make: Callable[[], object], message: str) -> None:
