@@ -42,7 +42,18 @@ ARROWS: dict[str, set[str]] = {
 }  # fmt: skip
 """Room -> the rooms that it may import."""
 
-WITHOUT_TORCH = {"specs", "outcomes", "store", "experiments", "cli", "errors", "_version", "__main__", "__init__"}
+WITHOUT_TORCH = {
+    "specs",
+    "outcomes",
+    "store",
+    "experiments",
+    "reporting",
+    "cli",
+    "errors",
+    "_version",
+    "__main__",
+    "__init__",
+}
 """Rooms that load no torch when they are imported; the command line imports it inside its commands."""
 
 LAZY_PACKAGES = {"ctrobust", "ctrobust.execution"}

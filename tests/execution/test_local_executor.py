@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctrobust.execution import ExecutionReport, run_locally
+from ctrobust.execution import ExecutionReport, run_job, run_locally
 from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, TrainSpec, train_spec
 from ctrobust.store import JobIndex, Store
 
@@ -74,6 +74,21 @@ def test_stored_jobs_are_not_run_again(finished: tuple[Store, ExecutionReport]) 
     report = run_locally([extra], store, stored=[TRAINING], workers=1)
     assert report.done == [extra]
     assert {file: file.stat().st_mtime_ns for file in Path(store.root).rglob("*.safetensors")} == before
+
+
+def test_read_only_directories_are_not_written_to(finished: tuple[Store, ExecutionReport], tmp_path: Path) -> None:
+    source, _ = finished
+    before = {file: file.stat().st_mtime_ns for file in Path(source.root).rglob("*") if file.suffix != ".lock"}
+    store = Store(tmp_path / "runs", (source.root,))
+    extra = EvaluationJob(training=SPEC, attack="fgsm:eps=0.3", limit=10)
+    run_job(extra, store)
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert set(Path(source.root).rglob("*.npz")) <= set(before)
+    index = JobIndex(store)
+    assert index.missing([TRAINING, extra, *EVALUATIONS]) == []  # results of both directories are found
+    stored = index.evaluation(extra)
+    assert stored is not None
+    assert stored.file.is_relative_to(tmp_path / "runs")
 
 
 def test_a_stop_saves_the_running_training(tmp_path: Path) -> None:

@@ -60,5 +60,5 @@ def test_other_examples_are_rejected() -> None:
         compare(first, second)
     moved = evaluation(np.ones(5, dtype=bool))
     moved.labels[0] = 1
-    with pytest.raises(InputError, match="compare evaluations of the same examples"):
+    with pytest.raises(InputError, match="the labels of the two evaluations differ"):
         compare(first, moved)

@@ -127,6 +127,15 @@ def test_missing_clean_outcomes_are_named(tmp_path: Path) -> None:
         _ = StoredEvaluation.read(file).evaluation
 
 
+def test_arrays_without_their_record_are_not_finished(tmp_path: Path) -> None:
+    file = stored(tmp_path, outcomes()).file
+    run = RunDirectory(tmp_path)
+    assert [one.attack for one in run.evaluations()] == ["none", "pgd:eps=8/255"]
+    file.with_suffix(".json").unlink()  # killed between the two writes
+    assert [one.attack for one in run.evaluations()] == ["none"]
+    assert run.find_evaluation(ATTACKED) is None
+
+
 def test_a_record_under_another_name_is_not_taken_for_the_evaluation(tmp_path: Path) -> None:
     file = stored(tmp_path, outcomes()).file
     run, other = RunDirectory(tmp_path), ATTACKED.model_copy(update={"limit": 8})

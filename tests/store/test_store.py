@@ -64,5 +64,15 @@ def test_a_spec_file_shows_the_resolved_values_and_its_canonical_part_counts(tmp
     assert run.read_spec() == MDL
 
 
+def test_a_finished_run_is_found_before_an_unfinished_one(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs", (tmp_path / "results",))
+    store.directory(MDL).write_spec(MDL)
+    finished = RunDirectory(tmp_path / "results" / "mdl")
+    finished.write_spec(MDL)
+    finished.record_file.write_text("{}")
+    assert store.find(MDL) == finished
+    assert store.find_writable(MDL) == store.directory(MDL)  # nothing is written below a read-only directory
+
+
 def test_directory_names_are_readable() -> None:
     assert directory_name(TrainSpec(data="npz:a b/c.npz")).startswith("npz-a-b-c.npz-mnistnet-")

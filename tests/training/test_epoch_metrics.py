@@ -62,7 +62,8 @@ def test_a_run_that_collapses_records_it_and_stops(collapsed: RunDirectory) -> N
     assert len(lines) < 60
     assert record.collapses is not None
     (collapse,) = record.collapses
-    assert collapse.model_dump(exclude={"clean"}) == {
+    assert collapse.model_dump() == {
+        "clean": lines[-1]["watched_clean_accuracy"],
         "epoch": len(lines),
         "before": max(line["watched_accuracy"] for line in lines[:-1]),
         "after": lines[-1]["watched_accuracy"],

@@ -44,10 +44,11 @@ def evaluate(
 
     attacks = execution.expand(attack or [], eps or [])
     with interruptible():
-        found = execution.evaluation_data(run, data, data_root, split)
+        weights = execution.read_weights(run)
+        found = execution.evaluation_data(weights, data, data_root, split)
         with attack_progress("evaluate", str(run)) as progress:
             evaluations = execution.evaluate_stored(
-                run, found, attacks or [None], limit=limit, chunk=chunk, fuse=fuse, progress=progress
+                weights, found, attacks or [None], limit=limit, chunk=chunk, fuse=fuse, progress=progress
             )
             rows = list(evaluations)
     if as_json:

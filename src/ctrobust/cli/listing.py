@@ -7,7 +7,7 @@ import typer
 from ctrobust.cli.console import print_paragraph, spinner
 from ctrobust.errors import InputError
 
-KINDS = ("attacks", "data", "losses", "methods", "models", "recipes", "regularizers")
+KINDS = ("attacks", "data", "experiments", "losses", "methods", "models", "recipes", "regularizers")
 LIST_EXAMPLE = "Example: ctrobust list attacks"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,7 +57,7 @@ def reproduce(
         return
     failed: dict[Job, Path] = {}
     if plan.missing and not no_run:
-        command = shlex.join(["ctrobust", "reproduce", *names, "--preset", preset, "--store", str(store)])
+        command = shlex.join(["ctrobust", *sys.argv[1:]])
         failed = _run(plan, runs, workers, threads, nice, data_root, command).failed
     _print_renderings(wanted, runs, form)
     if failed:

@@ -155,7 +155,8 @@ class Evaluator:
     def clean_logits(self) -> Tensor:
         """The logits (N, C) of the clean images; the first call computes them and checks the model's outputs."""
         if self._clean is None:
-            self._clean = self.batches.clean_logits(self.model, self.progress.report)
+            with evaluation_mode(self.user_model):
+                self._clean = self.batches.clean_logits(self.model, self.progress.report)
             if probabilities(self._clean):
                 raise InputError(PROBABILITIES)
             for attack in self.attacks:

@@ -11,11 +11,17 @@ if TYPE_CHECKING:
     from ctrobust.execution.job_runner import run_job
     from ctrobust.execution.local_executor import ExecutionReport, run_locally
     from ctrobust.execution.planning import Plan, make_plan
-    from ctrobust.execution.stored_evaluation import EvaluationRow, evaluate_stored, evaluation_data, expand
+    from ctrobust.execution.stored_evaluation import (
+        EvaluationRow,
+        evaluate_stored,
+        evaluation_data,
+        expand,
+        read_weights,
+    )
 
 __all__ = [
     "DEMO_METHODS", "DemoRun", "EvaluationRow", "ExecutionReport", "Plan", "attack_demo", "evaluate_stored",
-    "evaluation_data", "expand", "make_plan", "run_job", "run_locally", "train_demo",
+    "evaluation_data", "expand", "make_plan", "read_weights", "run_job", "run_locally", "train_demo",
 ]  # fmt: skip
 
 _MODULES = {
@@ -23,7 +29,7 @@ _MODULES = {
     "job_runner": ("run_job",),
     "local_executor": ("ExecutionReport", "run_locally"),
     "planning": ("Plan", "make_plan"),
-    "stored_evaluation": ("EvaluationRow", "evaluate_stored", "evaluation_data", "expand"),
+    "stored_evaluation": ("EvaluationRow", "evaluate_stored", "evaluation_data", "expand", "read_weights"),
 }
 
 

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from ctrobust import attacks, data, losses, models, recipes, regularizers, specs
 from ctrobust.attacks.attack_text import format_number
+from ctrobust.experiments import EXPERIMENTS, PRESETS
 
 
 def _first_line(thing: object) -> str:
@@ -95,6 +96,7 @@ def _regularizers() -> dict[str, str]:
 CATALOGUE: dict[str, Callable[[], dict[str, str]]] = {
     "attacks": _attacks,
     "data": lambda: {row.name: row.description for row in data.available()},
+    "experiments": lambda: {name: plan(PRESETS["paper"]).title for name, plan in EXPERIMENTS.items()},
     "losses": _losses,
     "methods": _methods,
     "models": _models,

@@ -20,20 +20,31 @@ def run_job(
 ) -> None:
     """Run a job to its end; a job that was interrupted resumes."""
     if isinstance(job, TrainingJob):
-        run = store.find(job.training) or store.directory(job.training)
+        run = store.find_writable(job.training)
         train(job.training, run, data_root=data_root, resume=True, checkpointing=checkpointing)
     elif isinstance(job, EvaluationJob):
-        _evaluate(job, _trained(job, store), data_root)
+        _evaluate(job, _trained(job, store), _writable(job, store), data_root)
     elif isinstance(job, EmbeddingJob):
-        _embed(job, _trained(job, store), data_root)
+        _embed(job, _trained(job, store), _writable(job, store), data_root)
     else:
         raise InputError(f"{type(job).__name__} cannot be run by this version")
 
 
 def _trained(job: EvaluationJob | EmbeddingJob, store: Store) -> RunDirectory:
-    run = store.find(job.training)
-    if run is None or not run.record_file.exists():
-        raise InputError("the training that this job needs is not finished")
+    """The finished run that has the weights; it may be in a read-only directory."""
+    for run in store.find_all(job.training):
+        file = run.model_file if job.weights == "last" else run.best_file
+        if run.record_file.exists() and file.exists():
+            return run
+    raise InputError(f"no finished run of the training that this job needs has its {job.weights} weights")
+
+
+def _writable(job: EvaluationJob | EmbeddingJob, store: Store) -> RunDirectory:
+    """The run directory below the store's root that takes the result, with the spec and record of the run."""
+    run = store.find_writable(job.training)
+    if not run.record_file.exists():
+        run.write_spec(job.training)
+        run.write_record(_trained(job, store).read_record())
     return run
 
 
@@ -41,18 +52,18 @@ def _weights(job: EvaluationJob | EmbeddingJob, run: RunDirectory) -> WeightsFil
     return WeightsFile.read(run.model_file if job.weights == "last" else run.best_file)
 
 
-def _evaluate(job: EvaluationJob, run: RunDirectory, data_root: Path | None) -> None:
+def _evaluate(job: EvaluationJob, run: RunDirectory, into: RunDirectory, data_root: Path | None) -> None:
     weights = _weights(job, run)
     found = evaluation_data(weights, job.data or job.training.data, data_root, job.split)
     attack = None if job.attack == "none" else parse(job.attack)
     rows = evaluate_stored(
-        weights, found, [attack], limit=job.limit, chunk=job.chunk, keep_probabilities=job.keep_probabilities
+        weights, found, [attack], limit=job.limit, chunk=job.chunk, keep_probabilities=job.keep_probabilities, into=into
     )
     for _ in rows:
         pass
 
 
-def _embed(job: EmbeddingJob, run: RunDirectory, data_root: Path | None) -> None:
+def _embed(job: EmbeddingJob, run: RunDirectory, into: RunDirectory, data_root: Path | None) -> None:
     model = _weights(job, run).build()
     found = datasets.load(job.training.data, job.split, data_root).take(job.limit)
     with torch.no_grad():
@@ -63,4 +74,4 @@ def _embed(job: EmbeddingJob, run: RunDirectory, data_root: Path | None) -> None
 
         perplexity = min(30.0, (len(logits) - 1) / 3)
         arrays["points"] = TSNE(perplexity=perplexity, random_state=job.seed, init="pca").fit_transform(logits)
-    write_arrays(embedding_file(run, job), arrays)
+    write_arrays(embedding_file(into, job), arrays)

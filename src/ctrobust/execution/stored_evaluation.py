@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ctrobust.attacks import Attack, parse, revision
 from ctrobust.attacks.stages import left_out
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
-from ctrobust.evaluation import Evaluator, ProgressCallback
+from ctrobust.evaluation import Evaluator, NoStateStore, ProgressCallback, StateStore
 from ctrobust.models import WeightsFile
 from ctrobust.outcomes import Evaluation
 from ctrobust.specs import EvaluationSpec
@@ -64,22 +64,14 @@ class _PartialOutcomes:
     def save_resume_state(self, arrays: dict[str, NDArray[Any]]) -> None:
         write_arrays(self.resume_file, arrays)
 
+    @property
+    def begun(self) -> bool:
+        """Whether an earlier process did a part of the work."""
+        return self.journal.path.exists() or self.resume_file.exists()
+
     def remove(self) -> None:
         self.journal.remove()
         self.resume_file.unlink(missing_ok=True)
-
-
-class _NotStored:
-    """No progress is kept for a weights file outside a run directory."""
-
-    def load(self) -> tuple[list[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]:
-        return [], {}
-
-    def append(self, outcomes: dict[str, NDArray[Any]]) -> None:
-        pass
-
-    def save_resume_state(self, arrays: dict[str, NDArray[Any]]) -> None:
-        pass
 
 
 def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
@@ -101,6 +93,11 @@ def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
     if attacks and radii and not used:
         raise InputError(f"eps {', '.join(radii)} is for attacks without eps, but each given attack has its own")
     return list(dict.fromkeys(parse(text) for text in texts))
+
+
+def read_weights(path: Path) -> WeightsFile:
+    """Read the weights of a run directory, or a weights file, once for all that follows."""
+    return WeightsFile.read(path)
 
 
 def evaluation_data(path: Path | WeightsFile, name: str | None, root: Path | None, split: str = "test") -> Dataset:
@@ -138,48 +135,54 @@ def evaluate_stored(
     fuse: bool = True,
     keep_probabilities: bool = True,
     progress: ProgressCallback | None = None,
+    into: RunDirectory | None = None,
 ) -> Iterator[EvaluationRow]:
     """Evaluate a network under each attack (None is no attack), store the outcomes, and yield them when they are done.
 
-    Stored outcomes are read instead of computed. The clean outcomes of the same examples are stored once beside them.
+    Outcomes are stored in the run directory `into`, by default that of the weights. Stored outcomes are read instead of
+    computed, except those of a fused copy where `fuse` is false. The clean outcomes of the same examples are stored
+    once beside them.
     """
     weights = path if isinstance(path, WeightsFile) else WeightsFile.read(path)
-    run = _run_of(weights.path)
+    run = into or _run_of(weights.path)
     specs = [_spec(weights, data, attack, limit, chunk) for attack in attacks]
     if run is None:
         evaluator = Evaluator(weights.build(), data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
         for attack, spec in zip(attacks, specs, strict=True):
-            evaluation, facts = _timed(evaluator, attack, _NotStored(), data)
+            evaluation, facts = _timed(evaluator, attack, NoStateStore(), data)
             yield EvaluationRow(spec.attack, evaluation, None, facts.seconds, facts)
         return
     run.check_writable()
     clean_spec = _spec(weights, data, None, limit, chunk)
-    missing = [
-        attack for attack, spec in zip(attacks, specs, strict=True) if run.find_evaluation(spec) is None
-    ]  # fmt: skip
+    missing = [attack for attack, spec in zip(attacks, specs, strict=True) if _stored(run, spec, fuse=fuse) is None]
     evaluator = Evaluator(weights.build(), data, missing, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
     with contextlib.ExitStack() as locks:
         for attack in dict.fromkeys(missing):
             file = run.outcomes_file(_spec(weights, data, attack, limit, chunk))
             locks.enter_context(run.writing(file))
         for attack, spec in zip(attacks, specs, strict=True):
-            found = run.find_evaluation(spec)
+            found = _stored(run, spec, fuse=fuse)
             if found is not None:
                 yield EvaluationRow(spec.attack, found.evaluation, found.file, None, _facts_of(found))
                 continue
             file = run.outcomes_file(spec)
             clean_file = run.outcomes_file(clean_spec)
-            if attack is not None and run.find_evaluation(clean_spec) is None:
-                evaluation, facts = _timed(evaluator, None, _NotStored(), data)
-                write_outcomes(clean_file, clean_spec, evaluation, None, facts)
-            partial = _PartialOutcomes(file)
+            if attack is not None:
+                with run.writing(clean_file, wait=True):  # another process may attack the same network
+                    if run.find_evaluation(clean_spec) is None:
+                        evaluation, facts = _timed(evaluator, None, NoStateStore(), data)
+                        write_outcomes(clean_file, clean_spec, evaluation, None, facts)
+            partial, started = _PartialOutcomes(file), time.monotonic()
+            resumed = partial.begun
             evaluation, facts = _timed(evaluator, attack, partial, data)
+            if resumed:  # the time of the earlier process is not known
+                facts = replace(facts, seconds=None, cpu_seconds=None)
             stored = write_outcomes(
                 file, spec, evaluation, None if attack is None else clean_file, facts,
                 keep_probabilities=keep_probabilities,
             )  # fmt: skip
             partial.remove()
-            yield EvaluationRow(spec.attack, stored.evaluation, stored.file, facts.seconds, facts)
+            yield EvaluationRow(spec.attack, stored.evaluation, stored.file, time.monotonic() - started, facts)
 
 
 def _spec(weights: WeightsFile, data: Dataset, attack: Attack | None, limit: int | None, chunk: int) -> EvaluationSpec:
@@ -198,9 +201,17 @@ def _spec(weights: WeightsFile, data: Dataset, attack: Attack | None, limit: int
     )
 
 
+def _stored(run: RunDirectory, spec: EvaluationSpec, *, fuse: bool) -> StoredEvaluation | None:
+    """The stored outcomes of a spec; those of a fused copy do not count where it is refused."""
+    found = run.find_evaluation(spec)
+    return None if found is not None and not fuse and found.record.fused else found
+
+
 def _timed(
-    evaluator: Evaluator, attack: Attack | None, store: _PartialOutcomes | _NotStored, data: Dataset
+    evaluator: Evaluator, attack: Attack | None, store: StateStore, data: Dataset
 ) -> tuple[Evaluation, EvaluationFacts]:
+    if attack is not None:
+        evaluator.clean_logits()  # and the fused copy: not part of the attack's time
     wall, cpu = time.monotonic(), time.process_time()
     evaluation = evaluator.run(attack, store)
     fused = evaluator.uses_fused(attack)

@@ -36,11 +36,10 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
     The interval is Newcombe's for paired proportions (1998, method 10): the Wilson limits of both accuracies, combined
     with the correlation phi between the two models' outcomes. Without an attack, robust accuracy is accuracy.
     """
-    if len(first) != len(second) or not np.array_equal(first.labels, second.labels):
-        raise InputError(
-            f"the evaluations are of {len(first)} and {len(second)} examples with "
-            f"{'other' if len(first) == len(second) else 'their own'} labels; compare evaluations of the same examples"
-        )
+    if len(first) != len(second):
+        raise InputError(f"the evaluations have {len(first)} and {len(second)} examples; compare the same examples")
+    if not np.array_equal(first.labels, second.labels):
+        raise InputError("the labels of the two evaluations differ; compare the same examples")
     a, b = first.robust, second.robust
     low, high = _newcombe(int((a & b).sum()), int((b & ~a).sum()), int((a & ~b).sum()), int((~a & ~b).sum()))
     p, q = first.robust_accuracy, second.robust_accuracy

@@ -9,10 +9,10 @@ from ctrobust.experiments import Cell, Figure, Table
 from ctrobust.reporting.cell_values import CellValue, cell_values, difference
 from ctrobust.store import JobIndex
 
-LABELS = (
-    "Ours with its 95% interval, or mean and sample standard deviation over seeds; in parentheses the paper's value.",
-    "Times are CPU minutes here and wall-clock minutes on a GPU in the paper.",
+LEGEND = (
+    "Ours with its 95% interval, or mean and sample standard deviation over seeds; in parentheses the paper's value."
 )
+TIMES = "Times are CPU minutes here and wall-clock minutes on a GPU in the paper."
 
 
 def render(experiment: Table | Figure, index: JobIndex, form: str) -> str:
@@ -109,6 +109,10 @@ def grid(
             text = _text(*found[row.label, column.label])
             texts.append(bold.format(text) if (row.label, column.label) in best else text)
         rows.append([row.label, *texts])
+    for label in dict.fromkeys(cell.row for cell in experiment.second_readings):
+        columns = (column.label for column in experiment.columns)
+        cells = [found.get((label, column)) for column in columns]
+        rows.append([f"{label} (second reading)", *("" if cell is None else _text(*cell) for cell in cells)])
     return ["row", *(column.label for column in experiment.columns)], rows
 
 
@@ -149,7 +153,8 @@ def footer(experiment: Table | Figure, values: Sequence[CellValue]) -> list[str]
     done = sum(value.value is not None for value in values)
     return [
         f"Preset {experiment.preset}; {done} of {len(values)} cells have a value.",
-        *LABELS,
+        LEGEND,
+        *([TIMES] if any(cell.metric == "minutes" for cell in experiment.all_cells) else []),
         *experiment.footnotes,
     ]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainSpec, spec_hash
+from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, TrainSpec, spec_hash
 from ctrobust.store.outcome_files import StoredEvaluation
 from ctrobust.store.records import RunRecord
 from ctrobust.store.run_directory import RunDirectory
@@ -21,18 +21,22 @@ class JobIndex:
         self._evaluations: dict[Path, list[StoredEvaluation]] = {}
 
     @cached_property
-    def _runs(self) -> dict[str, RunDirectory]:
-        """Finished runs by the hash of their spec; the first of two equal ones counts."""
-        found: dict[str, RunDirectory] = {}
+    def _runs(self) -> dict[str, list[RunDirectory]]:
+        """Finished runs by the hash of their spec, in the order of the store."""
+        found: dict[str, list[RunDirectory]] = {}
         for run in self.store.runs():
             digest = stored_hash(run)
             if digest is not None and run.record_file.exists():
-                found.setdefault(digest, run)
+                found.setdefault(digest, []).append(run)
         return found
 
+    def runs(self, spec: TrainSpec) -> list[RunDirectory]:
+        """The finished runs of a spec; a store and its read-only directories may both hold one."""
+        return self._runs.get(spec_hash(spec), [])
+
     def run(self, spec: TrainSpec) -> RunDirectory | None:
-        """The finished run of a spec."""
-        return self._runs.get(spec_hash(spec))
+        """The first finished run of a spec."""
+        return next(iter(self.runs(spec)), None)
 
     def record(self, spec: TrainSpec) -> RunRecord | None:
         """The record of the finished run of a spec."""
@@ -45,25 +49,26 @@ class JobIndex:
 
     def evaluation(self, job: EvaluationJob) -> StoredEvaluation | None:
         """The finished evaluation of a job: the same weights, attack, examples and chunk."""
-        run, record = self.run(job.training), self.record(job.training)
-        if run is None or record is None:
+        runs, record = self.runs(job.training), self.record(job.training)
+        if record is None:
             return None
-        weights = record.weights_sha256 if job.weights == "last" else _best_weights(run)
-        if run.path not in self._evaluations:
-            self._evaluations[run.path] = run.evaluations()
+        weights = {record.weights_sha256} if job.weights == "last" else set(filter(None, map(_best_weights, runs)))
+        digests = {digest[:16] for digest in weights}
         wanted = (job.attack, job.data or job.training.data, job.split, job.limit, job.chunk)
-        for one in self._evaluations[run.path]:
-            spec = one.record.spec
-            found = (spec.attack, spec.data, spec.split, spec.limit, spec.chunk)
-            if found == wanted and weights is not None and spec.weights == weights[:16]:
-                return one
+        for run in runs:
+            if run.path not in self._evaluations:
+                self._evaluations[run.path] = run.evaluations()
+            for one in self._evaluations[run.path]:
+                spec = one.record.spec
+                found = (spec.attack, spec.data, spec.split, spec.limit, spec.chunk)
+                if found == wanted and spec.weights in digests:
+                    return one
         return None
 
     def embedding(self, job: EmbeddingJob) -> Path | None:
         """The file of a finished embedding."""
-        run = self.run(job.training)
-        file = None if run is None else embedding_file(run, job)
-        return file if file is not None and file.exists() else None
+        files = (embedding_file(run, job) for run in self.runs(job.training))
+        return next((file for file in files if file.exists()), None)
 
     def is_done(self, job: Job) -> bool:
         """Whether the result of a job is stored."""
@@ -71,7 +76,7 @@ class JobIndex:
             return self.evaluation(job) is not None
         if isinstance(job, EmbeddingJob):
             return self.embedding(job) is not None
-        return self.run(job.training) is not None
+        return isinstance(job, TrainingJob) and self.run(job.training) is not None
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:
         """The jobs whose results are not stored, each once, in order."""

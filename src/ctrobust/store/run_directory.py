@@ -80,8 +80,9 @@ class RunDirectory:
         return self.outcomes_folder / f"{readable[:80]}-{spec_hash(spec)}.npz"
 
     def evaluations(self) -> list[StoredEvaluation]:
-        """All finished evaluations of this run, sorted by file name."""
-        return [StoredEvaluation.read(file) for file in sorted(self.outcomes_folder.glob("*.npz"))]
+        """All finished evaluations of this run, sorted by file name; the record is written after the arrays."""
+        files = sorted(self.outcomes_folder.glob("*.npz"))
+        return [StoredEvaluation.read(file) for file in files if file.with_suffix(".json").exists()]
 
     def find_evaluation(self, spec: EvaluationSpec) -> StoredEvaluation | None:
         """The evaluation with this spec, if it is finished: the record is written after the arrays."""
@@ -122,9 +123,9 @@ class RunDirectory:
             lock.release()
 
     @contextlib.contextmanager
-    def writing(self, outcomes: Path) -> Iterator[None]:
-        """Hold the outcomes of one attack for this process; a second process that makes the same is refused."""
-        lock = FileLock(outcomes.with_name(f".{outcomes.stem}.lock"), blocking=False)
+    def writing(self, outcomes: Path, *, wait: bool = False) -> Iterator[None]:
+        """Hold the outcomes of one attack for this process; a second process is refused, or waits for the first."""
+        lock = FileLock(outcomes.with_name(f".{outcomes.stem}.lock"), blocking=wait)
         try:
             lock.acquire()
         except Timeout:
@@ -135,7 +136,8 @@ class RunDirectory:
             remove_leftovers(outcomes.parent, of=outcomes.stem)
             yield
         finally:
-            Path(lock.lock_file).unlink(missing_ok=True)
+            if not wait:  # a process that waits holds the file open
+                Path(lock.lock_file).unlink(missing_ok=True)
             lock.release()
 
     def read_spec(self) -> TrainSpec:

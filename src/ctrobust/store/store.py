@@ -36,13 +36,19 @@ class Store:
         return RunDirectory(self.root / directory_name(spec))
 
     def find(self, spec: TrainSpec) -> RunDirectory | None:
-        """The run of this spec: the directory that its hash names, or any other with the same spec."""
+        """The run of this spec, a finished one first: the directory that its hash names, or any other."""
+        found = self.find_all(spec)
+        return next((run for run in found if run.record_file.exists()), found[0] if found else None)
+
+    def find_all(self, spec: TrainSpec) -> list[RunDirectory]:
+        """Every run of this spec, those below `root` first."""
         wanted = spec_hash(spec)
-        for root in (self.root, *self.read_only):
-            named = RunDirectory(root / directory_name(spec))
-            if named.spec_file.exists() and stored_hash(named) == wanted:
-                return named
-        return next((run for run in self.runs() if stored_hash(run) == wanted), None)
+        return [run for run in self.runs() if stored_hash(run) == wanted]
+
+    def find_writable(self, spec: TrainSpec) -> RunDirectory:
+        """The run of this spec below `root`, where results may be written, or the directory it would have."""
+        below = Store(self.root).find(spec)
+        return below or self.directory(spec)
 
     def evaluations(self, run: RunDirectory) -> list[StoredEvaluation]:
         """The finished evaluations of a run."""

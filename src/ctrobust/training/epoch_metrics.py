@@ -61,7 +61,8 @@ def update_best(state: TrainingState, run: RunDirectory, metrics: dict[str, Any]
         progress.watched = after if progress.watched is None else max(progress.watched, after)
         state.save_last_good()
         return
-    progress.collapses.append({"epoch": epoch, "before": progress.watched, "after": after, "one_step": one_step})
+    found = {"epoch": epoch, "before": progress.watched, "after": after, "one_step": one_step}
+    progress.collapses.append({**found, "clean": metrics["watched_clean_accuracy"]})
     if state.spec.stop_on_collapse and len(progress.collapses) < epoch:
         state.restore_last_good()
         progress.returned_to = epoch - 1
