@@ -19,6 +19,10 @@ PRIVATE_WORDS = {
 """Words that readers of this field would have to learn first, with plain replacements in the style guide."""
 
 
+SAID_BY_THE_MODULE = {"evaluate", "load", "main", "train"}
+"""Functions that share a name because their modules say the rest, such as `data.load` and `models.load`."""
+
+
 class Defined(NamedTuple):
     """A name that a module defines."""
 
@@ -98,6 +102,15 @@ def test_a_registry_name_occurs_once() -> None:
 
 def test_a_module_name_occurs_once() -> None:
     assert repeated(everything(), "module") == {}
+
+
+def test_a_public_function_name_occurs_once_where_the_module_does_not_say_the_rest() -> None:
+    functions: dict[str, set[str]] = defaultdict(set)
+    for module, text in sources():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                functions[node.name].add(module)
+    assert {name for name, modules in functions.items() if len(modules) > 1} <= SAID_BY_THE_MODULE
 
 
 def test_no_private_words_in_names() -> None:

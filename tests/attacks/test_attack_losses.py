@@ -14,7 +14,7 @@ from ctrobust.attacks import FGSM, PGD
 from ctrobust.attacks.attack_losses import (
     ATTACK_LOSSES,
     Loss,
-    canonical,
+    canonical_loss,
     has_target_form,
     least_classes,
     log_odds,
@@ -251,8 +251,8 @@ def test_a_callable_needs_two_classes() -> None:
     ],
 )
 def test_canonical_text(text: str, expected: str) -> None:
-    assert canonical(text) == expected
-    assert canonical(expected) == expected
+    assert canonical_loss(text) == expected
+    assert canonical_loss(expected) == expected
 
 
 @pytest.mark.parametrize(
@@ -283,6 +283,6 @@ def test_canonical_text(text: str, expected: str) -> None:
     ],
 )
 def test_invalid_texts_raise(text: str, message: str) -> None:
-    for refuse in (canonical, resolve_loss):
+    for refuse in (canonical_loss, resolve_loss):
         with pytest.raises(InputError, match=message):
             refuse(text)

@@ -181,11 +181,11 @@ def _resolve(text: str) -> tuple[str, dict[str, Value]]:
     return name, parameters
 
 
-def canonical(text: str) -> str:
+def canonical_loss(text: str) -> str:
     """Return the canonical text of a loss: parameters in order, without those at their default.
 
     Example:
-        >>> canonical("skl( gamma = 1.0, std_at=adv)"), canonical("sce(gamma=2)")
+        >>> canonical_loss("skl( gamma = 1.0, std_at=adv)"), canonical_loss("sce(gamma=2)")
         ('skl(gamma=1)', 'sce')
     """
     name, parameters = _resolve(text)

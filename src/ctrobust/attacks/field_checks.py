@@ -2,7 +2,7 @@
 
 from numbers import Real
 
-from ctrobust.attacks.attack_losses import Loss, canonical, has_target_form, with_target_form
+from ctrobust.attacks.attack_losses import Loss, canonical_loss, has_target_form, with_target_form
 from ctrobust.errors import InputError
 from ctrobust.losses.inputs import check_choice, check_number
 
@@ -40,4 +40,4 @@ def check_loss(loss: str | Loss, *, targeted: bool = False, toward_target: bool 
         raise InputError(f"an attack with targeted=true uses a loss of {allowed}; got {loss}")
     if toward_target and not has_target_form(loss):
         raise InputError(f"an attack with targets uses a loss of {', '.join(with_target_form())}; got {loss}")
-    return canonical(loss) if isinstance(loss, str) else loss
+    return canonical_loss(loss) if isinstance(loss, str) else loss
