@@ -21,9 +21,10 @@ types: .venv/.done
 unit: .venv/.done .peers/.done
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered --durations=25
 
-# Tests that take minutes by nature: every table and figure at the smallest size. CI runs them after `make test`.
+# Tests that are slow by nature: every table and figure at the smallest size, the demo, several processes, kills, and
+# attacks against the reference implementation. CI runs them after `make test`.
 slow: .venv/.done .peers/.done
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow --durations=10 tests/slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow --durations=10 tests
 
 # Longer than CI should take: many kills at random steps.
 torture: .venv/.done

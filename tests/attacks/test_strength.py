@@ -13,6 +13,8 @@ from ctrobust import data
 from tests.attacks.conftest import Peer
 from tests.attacks.strength import HEADER, Budget, compare, fit, ours, radius, theirs
 
+pytestmark = pytest.mark.slow
+
 BUDGET = Budget(width=8, steps=30, targets=3, queries=300)
 COUNT = 500
 WHOLE = 200

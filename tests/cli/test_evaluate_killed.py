@@ -7,10 +7,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from ctrobust.outcomes import Evaluation
 from ctrobust.store import Journal, StoredEvaluation
 from tests.cli.command import COMMAND, Done, ctrobust
+
+pytestmark = pytest.mark.slow
 
 ENSEMBLE = "autoattack:eps=0.004,queries=300"
 

@@ -82,7 +82,7 @@ def test_killed_after_any_batch_it_resumes_to_the_same_outcomes(attack: Attack) 
     whole = MemoryStore()
     expected = run(attack, whole)
     assert 0 < expected.robust_accuracy < 1
-    for after in range(1, whole.writes, max(1, whole.writes // 4)):
+    for after in range(1, whole.writes, max(1, whole.writes // 2)):
         store = MemoryStore(dies_after=after)
         with pytest.raises(Killed):
             run(attack, store)

@@ -150,6 +150,7 @@ runpy.run_path({stopping!r}, run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_a_run_resumes_after_the_death_of_one_of_its_processes(tmp_path: Path, pairs: Path) -> None:
     options = ["--method", "mdl", "--eta", "70", *TWO_PROCESSES, "--checkpoint-seconds", "0"]
     run, expected, script = RunDirectory(tmp_path / "killed"), RunDirectory(pairs / "mdl"), tmp_path / "script.py"

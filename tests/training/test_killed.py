@@ -242,6 +242,7 @@ def resumed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["other", "first"])
 def test_a_run_resumes_to_the_same_bits_after_one_of_two_processes_was_killed(resumed: Path, which: str) -> None:
     run, uninterrupted = RunDirectory(resumed / which), RunDirectory(resumed / "uninterrupted")

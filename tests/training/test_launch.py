@@ -15,6 +15,8 @@ from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory
 from ctrobust.training import Devices, train
 
+pytestmark = pytest.mark.slow
+
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 FIELDS = {"method": "mdl", "recipe": {"eta": 70}, "limit": 100, "epochs": 1, "batch_size": 16, "model": {"width": 8}}
