@@ -138,7 +138,7 @@ HEADERS = [
     st.integers(0, 80),
     st.integers(0, 255),
 )
-@settings(max_examples=2000, deadline=None, database=None)
+@settings(max_examples=500, deadline=None, database=None)
 def test_random_bytes_are_read_or_refused(
     scratch: Path, header: bytes, body: bytes, form: str, place: int, value: int
 ) -> None:

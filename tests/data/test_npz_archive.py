@@ -219,7 +219,7 @@ HEADERS = [
     st.binary(max_size=10),
     st.sampled_from(["train", "test"]),
 )
-@settings(max_examples=2000, deadline=None, database=None)
+@settings(max_examples=500, deadline=None, database=None)
 def test_random_bytes_are_read_or_refused(
     scratch: Path, content: bytes, damage: list[tuple[int, int]], cut: int, tail: bytes, split: str
 ) -> None:
