@@ -39,6 +39,7 @@ def test_wrong_names_are_explained(inside: Inside, tmp_path: Path) -> None:
         ("reproduce table1 --preset labtop", "unknown preset 'labtop'; did you mean 'laptop'?"),
         ("reproduce table1 --render pdf", "--render is one of terminal, markdown, csv, latex"),
         ("reproduce table1 --json", "--json is for --dry-run"),
+        ("reproduce table1 --results nowhere", "--results nowhere: there is no such directory"),
     ]:
         done = inside(f"{command} --store {tmp_path}")
         assert done.code == 2, command

@@ -6,7 +6,7 @@ import pytest
 
 from ctrobust import recipes, specs
 from ctrobust.attacks import ATTACK_LOSSES, ATTACKS, parse
-from ctrobust.attacks.attack_losses import canonical
+from ctrobust.attacks.attack_losses import canonical_loss
 from ctrobust.cli.listing import KINDS
 from ctrobust.execution.catalogue import CATALOGUE
 from ctrobust.models import MODELS
@@ -38,7 +38,7 @@ def test_losses(name: str, line: str) -> None:
     assert uses, line
     for use in uses[1].split(", "):
         if use == "attacks":
-            assert canonical(name) == name
+            assert canonical_loss(name) == name
             continue
         recipe = {"natural training": "natural", "adversarial training": "trades" if name == "skl" else "fast"}[use]
         spec = train_spec({"data": "digits", "recipe": {"name": recipe, "loss": name}})

@@ -43,7 +43,8 @@ def assert_same(a: EvaluationRow, b: EvaluationRow) -> None:
 def outcome_files(run: Path) -> list[Path]:
     """The arrays of attacks, without those of clean images; each has a record beside it."""
     files = sorted((run / "outcomes").glob("*.npz"))
-    assert {file.with_suffix(".json") for file in files} | set(files) == set((run / "outcomes").iterdir())
+    visible = {file for file in (run / "outcomes").iterdir() if not file.name.startswith(".")}
+    assert {file.with_suffix(".json") for file in files} | set(files) == visible
     return [file for file in files if not file.name.startswith("none-")]
 
 

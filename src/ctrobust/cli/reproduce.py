@@ -47,6 +47,9 @@ def reproduce(
         raise InputError(f"--render is one of {', '.join(RENDERERS)}; got {form}")
     if as_json and not dry_run:
         raise InputError("--json is for --dry-run; --render csv gives the values")
+    for path in results or ():
+        if not path.is_dir():
+            raise InputError(f"--results {path}: there is no such directory")
     wanted = [experiment(name, preset) for name in (EXPERIMENTS if names == ["all"] else names)]
     runs = Store(store, tuple(results or ()))
     from ctrobust.execution.planning import make_plan

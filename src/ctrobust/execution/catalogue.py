@@ -96,7 +96,7 @@ def _regularizers() -> dict[str, str]:
 CATALOGUE: dict[str, Callable[[], dict[str, str]]] = {
     "attacks": _attacks,
     "data": lambda: {row.name: row.description for row in data.available()},
-    "experiments": lambda: {name: plan(PRESETS["paper"]).title for name, plan in EXPERIMENTS.items()},
+    "experiments": lambda: {name: f"{plan(PRESETS['paper']).title}." for name, plan in EXPERIMENTS.items()},
     "losses": _losses,
     "methods": _methods,
     "models": _models,

@@ -168,7 +168,7 @@ def evaluate_stored(
             file = run.outcomes_file(spec)
             clean_file = run.outcomes_file(clean_spec)
             if attack is not None:
-                with run.writing(clean_file, wait=True):  # another process may attack the same network
+                with run.writing_clean_outcomes():  # another process may attack the same network
                     if run.find_evaluation(clean_spec) is None:
                         evaluation, facts = _timed(evaluator, None, NoStateStore(), data)
                         write_outcomes(clean_file, clean_spec, evaluation, None, facts)

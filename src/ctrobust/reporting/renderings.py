@@ -122,16 +122,17 @@ def _best(table: Table, found: dict[tuple[str, str], tuple[Cell, CellValue]]) ->
     for column in table.columns:
         if column.better is None:
             continue
-        groups: dict[str, dict[str, float]] = {}
+        groups: dict[str, dict[str, float | None]] = {}
         for row in table.rows:
             value = found.get((row.label, column.label), (None, CellValue(None)))[1].value
-            if value is not None:
-                group = row.group if table.bold_rule == "best of the group" else ""
-                groups.setdefault(group, {})[row.label] = value
+            group = row.group if table.bold_rule == "best of the group" else ""
+            groups.setdefault(group, {})[row.label] = value
         for members in groups.values():
-            top = max(members.values()) if column.better == "higher" else min(members.values())
-            if len(set(members.values())) > 1:
-                best |= {(label, column.label) for label, value in members.items() if value == top}
+            values = [value for value in members.values() if value is not None]
+            if len(values) < len(members) or len(set(values)) < 2:
+                continue  # nothing is best before every row has a value
+            top = max(values) if column.better == "higher" else min(values)
+            best |= {(label, column.label) for label, value in members.items() if value == top}
     return best
 
 

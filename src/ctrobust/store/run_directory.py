@@ -123,9 +123,9 @@ class RunDirectory:
             lock.release()
 
     @contextlib.contextmanager
-    def writing(self, outcomes: Path, *, wait: bool = False) -> Iterator[None]:
-        """Hold the outcomes of one attack for this process; a second process is refused, or waits for the first."""
-        lock = FileLock(outcomes.with_name(f".{outcomes.stem}.lock"), blocking=wait)
+    def writing(self, outcomes: Path) -> Iterator[None]:
+        """Hold the outcomes of one attack for this process; a second process that makes the same is refused."""
+        lock = FileLock(outcomes.with_name(f".{outcomes.stem}.lock"), blocking=False)
         try:
             lock.acquire()
         except Timeout:
@@ -136,9 +136,14 @@ class RunDirectory:
             remove_leftovers(outcomes.parent, of=outcomes.stem)
             yield
         finally:
-            if not wait:  # a process that waits holds the file open
-                Path(lock.lock_file).unlink(missing_ok=True)
+            Path(lock.lock_file).unlink(missing_ok=True)
             lock.release()
+
+    @contextlib.contextmanager
+    def writing_clean_outcomes(self) -> Iterator[None]:
+        """Hold the clean outcomes, which several attacks share; a second process waits for the first."""
+        with FileLock(self.outcomes_folder / ".clean.lock"):
+            yield
 
     def read_spec(self) -> TrainSpec:
         try:

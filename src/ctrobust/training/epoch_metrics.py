@@ -62,7 +62,7 @@ def update_best(state: TrainingState, run: RunDirectory, metrics: dict[str, Any]
         state.save_last_good()
         return
     found = {"epoch": epoch, "before": progress.watched, "after": after, "one_step": one_step}
-    progress.collapses.append({**found, "clean": metrics["watched_clean_accuracy"]})
+    progress.collapses.append({**found, "clean": metrics.get("watched_clean_accuracy")})
     if state.spec.stop_on_collapse and len(progress.collapses) < epoch:
         state.restore_last_good()
         progress.returned_to = epoch - 1
