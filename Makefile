@@ -24,7 +24,7 @@ unit: .venv/.done .peers/.done
 # Tests that are slow by nature: every table and figure at the smallest size, the demo, several processes, kills, and
 # attacks against the reference implementation. CI runs them after `make test`.
 slow: .venv/.done .peers/.done
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow --durations=10 tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow --timeout 1800 --durations=10 tests
 
 # Longer than CI should take: many kills at random steps.
 torture: .venv/.done

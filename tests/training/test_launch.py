@@ -15,8 +15,6 @@ from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory
 from ctrobust.training import Devices, train
 
-pytestmark = pytest.mark.slow
-
 COMMAND = str(Path(sys.executable).parent / "ctrobust")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 FIELDS = {"method": "mdl", "recipe": {"eta": 70}, "limit": 100, "epochs": 1, "batch_size": 16, "model": {"width": 8}}
@@ -25,7 +23,7 @@ OPTIONS = [
     "--accelerator", "cpu", "--threads", "1", "--devices", "2", "--strategy", "ddp",
 ]  # fmt: skip
 TIMEOUT = 240.0
-pytestmark = pytest.mark.timeout(2 * TIMEOUT)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * TIMEOUT)]
 
 
 @pytest.fixture(scope="module")
