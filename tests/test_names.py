@@ -19,7 +19,7 @@ PRIVATE_WORDS = {
 """Words that readers of this field would have to learn first, with plain replacements in the style guide."""
 
 
-SAID_BY_THE_MODULE = {"evaluate", "load", "main", "train"}
+SAID_BY_THE_MODULE = {"compare", "evaluate", "load", "main", "train"}
 """Functions that share a name because their modules say the rest, such as `data.load` and `models.load`."""
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from ctrobust.outcomes import Evaluation
+from ctrobust.outcomes import Evaluation, assess_masking
+from ctrobust.reporting.results_page import fill_page
 from ctrobust.specs import EvaluationSpec, TrainSpec, spec_hash, train_spec
-from ctrobust.store import RunDirectory, Store
+from ctrobust.store import RunDirectory, Store, read_verdicts
 
 RESULTS = Path(__file__).parents[1] / "results"
+STORES = Store(RESULTS, (RESULTS.parent / "results-curves",))
 RUNS = list(Store(RESULTS).runs())
 KILOBYTES_PER_1000_EXAMPLES = 20
 
@@ -40,6 +42,19 @@ def test_every_evaluation_is_read_and_agrees_with_its_record(run: RunDirectory) 
 @pytest.mark.parametrize("run", [run for run in RUNS if run.model_file.exists()], ids=lambda run: run.path.name)
 def test_committed_weights_are_those_of_the_record(run: RunDirectory) -> None:
     assert hashlib.sha256(run.model_file.read_bytes()).hexdigest() == run.read_record().weights_sha256
+
+
+@pytest.mark.parametrize("run", [run for run in RUNS if run.model_file.exists()], ids=lambda run: run.path.name)
+def test_every_verdict_follows_from_its_measurements(run: RunDirectory) -> None:
+    verdicts = read_verdicts(run)
+    assert verdicts
+    for one in verdicts:
+        assert one.complete
+        assert one.hash == spec_hash(one.spec)
+        assert one.spec.weights == run.read_record().weights_sha256[:16]
+        assert one.verdict == assess_masking(one.read_measurements(), one.verdict.setting)
+        collapsed = bool(run.read_record().collapses)
+        assert one.verdict.level == ("suspicious" if collapsed else "none found")
 
 
 @pytest.mark.parametrize(
@@ -79,3 +94,14 @@ def test_results_are_shown_without_weights(tmp_path: Path) -> None:
     assert "test accuracy 92.8% [92.3, 93.3] of 10,000" in done.stdout
     row = next(line for line in done.stdout.splitlines() if "fgsm:eps=8/255" in line and "29.4% [26.7, 32.3]" in line)
     assert row.split()[-1] == "1,000"
+
+
+def test_the_page_of_results_has_the_numbers_of_the_stored_runs() -> None:
+    page = (RESULTS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    assert page.count("<!-- table: ") >= 7
+    assert fill_page(page, STORES) == page, (
+        "run: ctrobust fill docs/results.md --results results --results results-curves"
+    )
+    changed = page.replace("29.6 [26.9, 32.5]", "39.6 [26.9, 32.5]")
+    assert changed != page
+    assert fill_page(changed, STORES) == page

@@ -8,9 +8,24 @@ from types import FrameType
 
 def main() -> None:
     signal.signal(signal.SIGINT, _exit_at_once)
+    _open_closed_descriptors()
     from ctrobust.cli import main as run
 
     run()
+
+
+def _open_closed_descriptors() -> None:
+    """Open the null device where a standard descriptor is closed: a file opened later would get its number.
+
+    Whatever a library prints to descriptor 2 would then be written into that file.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number is this one
+            mode = "w" if number else "r"
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _exit_at_once(_number: int, _frame: FrameType | None) -> None:

@@ -113,7 +113,7 @@ def test_unknown_names_are_refused_with_the_known_ones(
         use(name)
     message = str(caught.value)
     assert repr(name) in message
-    assert f"Allowed: {', '.join(sorted(data.DATASETS))}, folder:PATH, npz:PATH" in message
+    assert f"known: {', '.join(sorted(data.DATASETS))}, folder:PATH, npz:PATH" in message
     assert ("did you mean" in message) == (suggested is not None)
     assert f"{suggested!r}?" in message or suggested is None
     assert not any(place.exists() for place in places.values())
@@ -121,5 +121,5 @@ def test_unknown_names_are_refused_with_the_known_ones(
 
 @pytest.mark.parametrize("name", [*data.DATASETS, "folder:x", "npz:x"])
 def test_unknown_splits_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=rf"unknown split 'validation' of {name}. Allowed: train, test"):
+    with pytest.raises(InputError, match=rf"unknown split 'validation' of {name}; known: train, test"):
         data.load(name, "validation")

@@ -129,6 +129,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "twins": (GOOD | {"classes": np.array(["a", "b", "a"])}, "classes must be 3 different names, none of them empty"),
     "nameless": (GOOD | {"classes": np.array(["a", "b", ""])}, "classes must be 3 different names, none of them empty"),
     "class numbers": (GOOD | {"classes": np.arange(3)}, r"classes is int64 \(3\), expected strings \(C,\)"),
+    "no code points": (
+        GOOD | {"classes": np.frombuffer(b"\xff" * 12, np.uint32).view("<U1")},
+        "classes holds a name with the code point 4294967295, which is not Unicode",
+    ),
     "table": (GOOD | {"classes": np.array([["a", "b", "c"]])}, r"classes is <U1 \(1, 3\), expected strings"),
     "other size": (
         PARTED | {"images_test": images(2, 4, 5)},
@@ -144,6 +148,11 @@ def test_invalid_arrays_are_refused(tmp_path: Path, arrays: dict[str, Any], mess
         with pytest.raises(DataError, match=message) as caught:
             load(name, split)
         assert str(tmp_path / "a.npz") in str(caught.value)
+
+
+def test_class_names_have_no_control_characters(tmp_path: Path) -> None:
+    name = save(tmp_path / "a.npz", **GOOD | {"classes": np.array(["a\nerror: b", "\x1b[2J", "\ud800"])})
+    assert load(name).classes == ("a\\nerror: b", "\\x1b[2J", "\\ud800")
 
 
 def test_splits_may_differ_in_the_order_of_axes(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 import io
 import os
 import struct
+import time
 import zlib
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,6 +110,53 @@ def test_a_large_jpeg_is_reduced_while_it_is_decoded(tmp_path: Path) -> None:
     Image.fromarray(gradient).save(path, quality=95)
     means = gradient.reshape(32, 25, 32, 25, 3).mean((1, 3)).transpose(2, 0, 1)
     assert np.abs(decode(path, 32, 32, 3) - means).max() < 4
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P", "1", "I;16"])
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_large_picture_is_reduced_before_anything_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, orientation: int
+) -> None:
+    path, exif = str(tmp_path / "a.png"), Image.Exif()
+    exif[0x0112] = orientation
+    rows, columns = np.mgrid[:230, :170]
+    if mode == "I;16":
+        image = Image.fromarray((rows * 250).astype(np.uint16))
+    else:
+        channels = [rows, columns, 255 - rows, np.where(columns < 85, 255, 128)]
+        image = Image.fromarray(np.stack(channels, -1).astype(np.uint8), "RGBA").convert(mode)
+    image.save(path, exif=exif)
+    usual = decode(path, 16, 16, 3).astype(int)
+    monkeypatch.setattr(pictures, "LARGE", 1000)
+    monkeypatch.setattr(pictures, "_BAND", 1000)
+    reduced = decode(path, 16, 16, 3)
+    assert reduced.shape == usual.shape
+    # Dithering puts black beside white, and edges of the reduced picture are averages of a part of a block.
+    assert np.abs(reduced - usual).mean() < (8 if mode == "1" else 2)
+
+
+def test_large_pictures_are_decoded_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[int] = []
+    most = 0
+    reduce = pictures._reduced
+
+    def counted(image: Image.Image, *arguments: Any) -> Image.Image:
+        nonlocal most
+        running.append(1)
+        most = max(most, len(running))
+        time.sleep(0.01)
+        found = reduce(image, *arguments)
+        running.pop()
+        return found
+
+    monkeypatch.setattr(pictures, "LARGE", 10)
+    monkeypatch.setattr(pictures, "_reduced", counted)
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    paths = [str(tmp_path / f"{number}.png") for number in range(8)]
+    for path in paths:
+        Image.fromarray(COLORS).save(path)
+    assert not any(isinstance(one, Failure) for one in each(partial(decode, height=2, width=2, channels=3), paths))
+    assert most == 1
 
 
 def test_an_animation_gives_its_first_frame(tmp_path: Path) -> None:

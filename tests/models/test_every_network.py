@@ -151,5 +151,7 @@ def test_vgg16_refuses_smaller_images_and_averages_what_larger_ones_leave() -> N
 
 
 def test_unknown_maps_are_refused() -> None:
-    with pytest.raises(InputError, match="unknown maps 'dropblok'; known: none, dropblock, disout"):
+    with pytest.raises(
+        InputError, match="unknown maps 'dropblok'; did you mean 'dropblock'\\? known: none, dropblock, disout"
+    ):
         models.build("mnistnet", 10, 1, maps="dropblok")

@@ -67,7 +67,8 @@ def test_the_weights_follow_torchs_generator() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "lenet"}, "unknown model 'lenet'; known: mnistnet"),
+        ({"name": "alexnet"}, "unknown model 'alexnet'; known: mnistnet, vgg16"),
+        ({"name": "vgg19"}, "unknown model 'vgg19'; did you mean 'vgg16'? known: mnistnet, vgg16"),
         ({"noise": "blur"}, "unknown noise 'blur'; known: dropout, dropconnect, none"),
         ({"num_classes": 1}, "num_classes must be at least 2; got 1"),
         ({"in_channels": 0}, "in_channels must be at least 1; got 0"),

@@ -1,5 +1,7 @@
 """Tensors on disk, without pickle."""
 
+import errno
+import json
 import os
 import pickle
 import sys
@@ -10,7 +12,8 @@ import safetensors.torch
 import torch
 
 from ctrobust.errors import RunError
-from ctrobust.models.tensor_files import read_tensors, write_tensors
+from ctrobust.models import tensor_files
+from ctrobust.models.tensor_files import DamagedFileError, has_checksum, parse_tensors, read_tensors, write_tensors
 
 METADATA = {"epoch": 3, "names": ["a", "ü"], "loss": 0.1, "nothing": None}
 
@@ -60,6 +63,38 @@ def test_a_path_that_is_not_valid_utf8(tmp_path: Path) -> None:
     assert metadata == METADATA
 
 
+def test_every_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    write_tensors(path, {"w": torch.arange(3.0), "empty": torch.zeros(0)}, {"epoch": 3})
+    content, refused = path.read_bytes(), 0
+    for bit in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DamagedFileError, match=r"w\.safetensors (is not a whole|was not written by)"):
+            parse_tensors(bytes(changed), path)
+        refused += 1
+    assert refused > 2000
+
+
+def test_a_file_of_an_earlier_version_has_no_checksum_and_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "w.safetensors"
+    safetensors.torch.save_file({"w": torch.arange(3)}, path, {"ctrobust": json.dumps(METADATA)})
+    found, metadata = read_tensors(path)
+    assert (found["w"].tolist(), metadata) == ([0, 1, 2], METADATA)
+    assert not has_checksum(path.read_bytes())
+    write_tensors(path, found, metadata)
+    assert has_checksum(path.read_bytes())
+
+
+def test_an_unreadable_disk_is_a_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_path: Path, _most: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(tensor_files, "read_regular_file", failing)
+    with pytest.raises(DamagedFileError, match=r"cannot read .*: Input/output error"):
+        read_tensors(tmp_path / "w")
+
+
 def test_the_memory_format_does_not_change_the_bytes(tmp_path: Path) -> None:
     weight = torch.randn(4, 3, 5, 5)
     write_tensors(tmp_path / "a", {"w": weight}, {})
@@ -97,7 +132,7 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
         read_tensors(tmp_path)
 
 
-@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {"ctrobust": "null"}])
 def test_a_safetensors_file_of_another_program_is_refused(tmp_path: Path, metadata: dict[str, str] | None) -> None:
     path = tmp_path / "w.safetensors"
     safetensors.torch.save_file({"w": torch.randn(3)}, path, metadata)
@@ -105,9 +140,10 @@ def test_a_safetensors_file_of_another_program_is_refused(tmp_path: Path, metada
         read_tensors(path)
 
 
-def test_metadata_that_is_not_json_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["{", "3", "[]", '{"metadata": 3}', '{"sha256": "", "metadata": {}}', "[" * 100_000])
+def test_metadata_that_is_not_an_object_in_json_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "w.safetensors"
-    safetensors.torch.save_file({"w": torch.randn(3)}, path, {"ctrobust": "{"})
+    safetensors.torch.save_file({"w": torch.randn(3)}, path, {"ctrobust": text})
     with pytest.raises(RunError, match="is not a whole safetensors file"):
         read_tensors(path)
 

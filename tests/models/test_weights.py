@@ -1,9 +1,12 @@
 """Trained networks on disk."""
 
+import hashlib
+import json
 import pickle
 from pathlib import Path
 
 import pytest
+import safetensors.torch
 import torch
 
 import ctrobust
@@ -11,8 +14,9 @@ from ctrobust import data
 from ctrobust.errors import RunError
 from ctrobust.models import Classifier, build_from_spec, load, save_weights, weights_path
 from ctrobust.models.tensor_files import read_tensors, write_tensors
-from ctrobust.specs import ModelSpec, TrainSpec
+from ctrobust.specs import ModelSpec, TrainSpec, spec_hash
 from ctrobust.store import RunDirectory
+from tests.store.test_run_directory import record
 
 SPEC = ModelSpec(width=8, noise="dropconnect", drop=0.25)
 
@@ -121,6 +125,10 @@ def test_paths_without_weights_are_refused(tmp_path: Path) -> None:
         ("num_classes", "ten"),
         ("in_channels", 3),
         ("in_channels", None),
+        ("model", {"width": 10**6}),
+        ("num_classes", 10**15),
+        ("classes", "0123456789"),
+        ("sha257", "0" * 64),
     ],
 )
 def test_metadata_that_does_not_fit_the_weights_is_refused(file: Path, key: str, value: object) -> None:
@@ -135,7 +143,7 @@ def test_incomplete_metadata_is_refused(file: Path, key: str) -> None:
     tensors, metadata = read_tensors(file)
     del metadata[key]
     write_tensors(file, tensors, metadata)
-    with pytest.raises(RunError, match=f"holds no network that this version can build: '{key}'"):
+    with pytest.raises(RunError, match=f"holds no network that this version can build: {key}: Field required"):
         load(file)
 
 
@@ -147,3 +155,37 @@ def test_a_pickle_is_refused(tmp_path: Path) -> None:
     torch.save(network().state_dict(), path)
     with pytest.raises(RunError, match=r"model\.pt is not a safetensors file; torch\.save wrote it"):
         load(path)
+
+
+def without_checksum(file: Path) -> bytes:
+    """Write a weights file as earlier versions did."""
+    tensors, metadata = read_tensors(file)
+    safetensors.torch.save_file(tensors, file, {"ctrobust": json.dumps(metadata)})
+    return file.read_bytes()
+
+
+def with_flipped_bit(content: bytes) -> bytes:
+    """Change the lowest bit of the last byte, which belongs to a tensor."""
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def test_a_flipped_bit_is_found_by_the_checksum_in_the_file(file: Path) -> None:
+    file.write_bytes(with_flipped_bit(file.read_bytes()))
+    with pytest.raises(RunError, match=r"model\.safetensors is not a whole safetensors file: its checksum"):
+        load(file)
+
+
+def test_weights_of_an_earlier_version_are_verified_by_the_record_of_their_run(file: Path) -> None:
+    content, run = without_checksum(file), RunDirectory(file.parent)
+    run.write_spec(TrainSpec())
+    found = {"spec": spec_hash(TrainSpec()), "weights_sha256": hashlib.sha256(content).hexdigest()}
+    run.write_record(record().model_copy(update=found))
+    x = torch.rand(2, 1, 28, 28)
+    assert torch.equal(load(run.path)(x), network().eval()(x))
+    file.write_bytes(with_flipped_bit(content))
+    for path in (run.path, file):
+        with pytest.raises(RunError, match=r"is not the file that training wrote: .* --resume --out .* writes it"):
+            load(path)
+    elsewhere = file.with_name("elsewhere.safetensors")
+    elsewhere.write_bytes(content)  # nothing is known of it
+    assert torch.equal(load(elsewhere)(x), network().eval()(x))

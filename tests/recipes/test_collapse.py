@@ -37,6 +37,19 @@ def test_a_healthy_run_does_not_collapse() -> None:
 
 def test_an_untrained_network_at_chance_has_not_collapsed() -> None:
     assert flags([(0.08, 0.1, 0.11), (0.05, 0.09, 0.1)]) == [False, False]
+    # the first epochs of the demo's Fast-AT with CTR, which learns from the fourth on
+    assert (
+        flags([(0.0, 0.004, 0.203), (0.117, 0.121, 0.133), (0.031, 0.113, 0.172), (0.242, 0.336, 0.539)]) == [False] * 4
+    )
+
+
+@pytest.mark.parametrize(("images", "expected"), [(256, False), (1024, True)])
+@pytest.mark.parametrize("by", ["best", "own step"])
+def test_what_is_above_chance_depends_on_the_number_of_images(by: str, images: int, expected: bool) -> None:
+    # two standard errors of guessing one of ten classes: 0.1375 of 256 images, 0.11875 of 1024
+    best, recipe_step = (0.13, 0.05) if by == "best" else (None, 0.13)
+    found = collapsed(best, clean=0.2, recipe_step=recipe_step, pgd=0.04, chance=0.1, images=images)
+    assert found is expected
 
 
 def test_collapsed_epochs_do_not_lower_the_best() -> None:
@@ -59,7 +72,7 @@ def test_less_than_three_fifths_of_the_own_steps_accuracy_is_a_collapse(
     assert collapsed(best, clean=0.9, recipe_step=0.5, pgd=pgd, chance=0.1) is expected
 
 
-@pytest.mark.parametrize(("recipe_step", "expected"), [(0.21, True), (0.2, False), (0.1, False)])
+@pytest.mark.parametrize(("recipe_step", "expected"), [(0.26, True), (0.25, False), (0.21, False), (0.1, False)])
 def test_the_own_step_counts_only_above_chance(recipe_step: float, expected: bool) -> None:
     assert collapsed(None, clean=0.9, recipe_step=recipe_step, pgd=0.05, chance=0.2) is expected
 

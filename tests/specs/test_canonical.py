@@ -133,7 +133,7 @@ FIELDS: list[tuple[str, BaseModel, dict[str, Any]]] = [
         {"data": "mnist", "limit": 5, "augment": "crop-flip", "epochs": 11, "batch_size": 64, "lr": 0.02,
          "momentum": 0.8, "weight_decay": 0.0, "seed": -1, "precision": "bf16", "world_size": 2, "ema": 0.9,
          "validation": 10, "stop_on_collapse": True, "model": ModelSpec(width=3), "schedule": ScheduleSpec(factor=0.3),
-         "recipe": NaturalSpec(samples=3)},
+         "recipe": NaturalSpec(samples=3), "lr_changes": ((1, 0.5),)},
     ),
     (
         "", EvaluationSpec(data="digits", attack="fgsm:eps=0.1", weights="0" * 64),
@@ -198,7 +198,7 @@ distorted = st.builds(
     ModelSpec,
     maps=st.just("disout"),
     maps_drop=st.none() | share,
-    maps_block=st.none() | st.integers(1),
+    maps_block=st.none() | st.integers(1, 10**9),
     maps_alpha=st.none() | st.floats(0, allow_infinity=False),
 )
 with_constants = (
@@ -213,7 +213,11 @@ common = {
     "gamma": st.floats(0, 100, exclude_min=True),
     "gamma_in": st.sampled_from(["both", "attack", "descent"]),
 }
-further = {"steps": st.integers(1), "replays": st.integers(1), "std_at": st.sampled_from(["adv", "clean"])}
+further = {
+    "steps": st.integers(1, 10**9),
+    "replays": st.integers(1, 10**9),
+    "std_at": st.sampled_from(["adv", "clean"]),
+}
 adversarial = st.builds(FastSpec, name=st.just("fast"), loss=st.just("std"), eps=radius) | st.one_of(
     [
         st.builds(
@@ -237,13 +241,13 @@ schedules = st.builds(
 specs = st.builds(
     TrainSpec,
     data=st.text(),
-    limit=st.none() | st.integers(1),
+    limit=st.none() | st.integers(1, 10**9),
     augment=st.sampled_from(["none", "crop-flip"]),
     model=st.just(ModelSpec()) | models | distorted,
     recipe=st.just(NaturalSpec()) | naturals | with_constants | adversarial,
     schedule=st.just(ScheduleSpec()) | schedules,
-    epochs=st.integers(1),
-    batch_size=st.integers(1),
+    epochs=st.integers(1, 10**9),
+    batch_size=st.integers(1, 10**9),
     lr=st.floats(0, exclude_min=True, allow_infinity=False),
     momentum=share,
     weight_decay=st.floats(0, allow_infinity=False),
@@ -283,7 +287,7 @@ def test_canonical_json_is_equal_exactly_for_equal_specs(one: TrainSpec, two: Tr
         ("[]", "not a spec"),
         ("3", "not a spec"),
         ("", "not a spec"),
-        ('{"kind":"TrainSpec","schema":1,"colour":1}', "unknown key colour; allowed: data"),
+        ('{"kind":"TrainSpec","schema":1,"colour":1}', "unknown key colour; known: data"),
         ('{"kind":"TrainSpec","schema":1,"lr":NaN}', "lr = nan"),
         ('{"kind":"TrainSpec","schema":1,"epochs":0}', "epochs = 0: Input should be greater than or equal to 1"),
     ],

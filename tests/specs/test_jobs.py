@@ -47,14 +47,27 @@ def test_an_evaluation_is_planned_from_a_training_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))
-def test_every_canonical_attack_text_is_accepted(name: str) -> None:
+def test_an_attack_may_be_given_as_any_text_and_is_held_as_its_canonical_one(name: str) -> None:
     text = str(parse(f"{name}:eps=8/255"))
-    assert EvaluationJob(training=MDL, attack=text).attack == text
+    for given in (text, f"{name}: eps = 8/255", f" {name}:eps=8.0/255 "):
+        job = EvaluationJob(training=MDL, attack=given)
+        assert job.attack == text
+        assert job == EvaluationJob(training=MDL, attack=text)
+        assert spec_hash(job) == spec_hash(EvaluationJob(training=MDL, attack=text))
 
 
-@pytest.mark.parametrize("text", ["pgd", "pgd: eps=0.1", "s-pgd:eps=0.1", "pgd:eps=0.1, steps=3", "", "PGD:eps=0.1"])
-def test_texts_that_are_not_canonical_are_rejected(text: str) -> None:
-    with pytest.raises(ValidationError, match="attack"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pgd", "attack 'pgd' needs eps: write pgd:eps=8/255"),
+        ("", "unknown attack ''; known: fgsm, "),
+        ("PGD:eps=0.1", "unknown attack 'PGD'; did you mean 'pgd'"),
+        ("pgd:eps=8", "eps is for images in"),
+        ("pgd:eps=0.1,alpha=2/255", "attack 'pgd' has no field 'alpha'; write step_size"),
+    ],
+)
+def test_texts_that_are_no_attack_are_rejected(text: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         EvaluationJob(training=MDL, attack=text)
 
 

@@ -1,5 +1,6 @@
 """Files that are there whole or not at all."""
 
+import errno
 import os
 import resource
 import signal
@@ -7,13 +8,14 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ctrobust.errors import RunError
 from ctrobust.store import write_atomic
-from ctrobust.store.atomic import remove_leftovers
+from ctrobust.store.atomic import remove_leftovers, set_aside
 
 OLD = b"what was there before"
 DIE_WRITING = """
@@ -148,8 +150,80 @@ def test_killed_while_writing_the_old_content_stays_and_the_leftover_can_be_remo
 
 
 def test_only_leftovers_are_removed(tmp_path: Path) -> None:
-    kept = ["notes.tmp", ".hidden", ".lock", "last.safetensors"]
+    alive = f".model.safetensors.ctrobust-{os.getppid()}-abcd1234.tmp"
+    kept = [
+        "notes.tmp",
+        ".hidden",
+        ".lock",
+        "last.safetensors",
+        ".mine.12345678.tmp",
+        ".ctrobust-x-abcd1234.tmp",
+        alive,
+    ]
     for name in kept:
         (tmp_path / name).write_bytes(b"")
     remove_leftovers(tmp_path)
     assert names(tmp_path) == sorted(kept)
+
+
+def test_the_old_file_is_kept_under_another_name(tmp_path: Path) -> None:
+    path, kept = tmp_path / "file", tmp_path / "kept"
+    write_atomic(path, b"1", keep_as=kept)
+    assert names(tmp_path) == ["file"]
+    for old, new in ((b"1", b"2"), (b"2", b"3")):
+        write_atomic(path, new, keep_as=kept)
+        assert (path.read_bytes(), kept.read_bytes()) == (new, old)
+        assert names(tmp_path) == ["file", "kept"]
+
+
+def test_the_file_is_there_at_every_moment_of_a_write_that_keeps_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, kept, moments = tmp_path / "file", tmp_path / "kept", list[tuple[bytes, bytes]]()
+    path.write_bytes(b"2")
+    kept.write_bytes(b"1")
+    link, replace = os.link, os.replace
+
+    def seen(function: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def recording(source: Path, target: Path) -> None:
+            moments.append((path.read_bytes(), kept.read_bytes()))
+            function(source, target)
+            moments.append((path.read_bytes(), kept.read_bytes()))
+
+        return recording
+
+    monkeypatch.setattr(os, "link", seen(link))
+    monkeypatch.setattr(os, "replace", seen(replace))
+    write_atomic(path, b"3", keep_as=kept)
+    assert moments == [(b"2", b"1")] * 3 + [(b"2", b"2")] * 2 + [(b"3", b"2")]
+
+
+def test_killed_between_the_two_renames_the_next_write_goes_on(tmp_path: Path) -> None:
+    path, kept = tmp_path / "file", tmp_path / "kept"
+    path.write_bytes(b"2")
+    os.link(path, kept)  # both names are of one file, which a rename leaves alone
+    write_atomic(path, b"3", keep_as=kept)
+    assert (path.read_bytes(), kept.read_bytes()) == (b"3", b"2")
+    assert names(tmp_path) == ["file", "kept"]
+
+
+def test_without_hard_links_the_old_file_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_source: Path, _target: Path) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    path, kept = tmp_path / "file", tmp_path / "kept"
+    path.write_bytes(b"1")
+    monkeypatch.setattr(os, "link", refused)
+    write_atomic(path, b"2", keep_as=kept)
+    assert (path.read_bytes(), kept.read_bytes()) == (b"2", b"1")
+    assert names(tmp_path) == ["file", "kept"]
+
+
+def test_damaged_files_are_set_aside_under_a_free_name(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    for number in (1, 2):
+        path.write_bytes(b"%d" % number)
+        assert set_aside(path).name == f"metrics.jsonl.damaged-{number}"
+    assert names(tmp_path) == ["metrics.jsonl.damaged-1", "metrics.jsonl.damaged-2"]
+    with pytest.raises(RunError, match=r"cannot rename .*metrics\.jsonl: No such file"):
+        set_aside(path)

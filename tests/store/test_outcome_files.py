@@ -105,9 +105,22 @@ def test_a_changed_byte_is_noticed(tmp_path: Path) -> None:
         _ = StoredEvaluation.read(found.file).evaluation
 
 
+def test_a_changed_number_in_a_record_is_noticed(tmp_path: Path) -> None:
+    file = stored(tmp_path, outcomes()).file
+    text = file.with_suffix(".json").read_text()
+    assert '"forwards": ' in text
+    file.with_suffix(".json").write_text(text.replace('"forwards": ', '"forwards": 1'))
+    with pytest.raises(RunError, match=r"\.json is damaged: its checksum is not that of its fields"):
+        StoredEvaluation.read(file)
+    file.with_suffix(".json").write_text(json.dumps(json.loads(text)))  # only the layout differs
+    assert StoredEvaluation.read(file).record.spec == ATTACKED
+
+
 def test_a_record_of_another_count_is_noticed(tmp_path: Path) -> None:
     file = stored(tmp_path, outcomes()).file.with_suffix(".json")
-    file.write_text(file.read_text().replace('"count": 50', '"count": 8'))
+    content = json.loads(file.read_text().replace('"count": 50', '"count": 8'))
+    del content["sha256"]  # as earlier versions wrote it
+    file.write_text(json.dumps(content))
     with pytest.raises(RunError, match="holds 50 examples and its record 8"):
         _ = StoredEvaluation.read(file.with_suffix(".npz")).evaluation
 

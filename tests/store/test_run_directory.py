@@ -66,8 +66,15 @@ def test_the_lock_is_freed_at_the_end_and_by_an_error(run: RunDirectory) -> None
         assert run.path.is_dir()
 
 
+def dead_process() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as process:
+        process.wait(timeout=60)
+    return process.pid
+
+
 def test_leftovers_of_a_dead_process_are_removed_on_entering(run: RunDirectory) -> None:
-    leftover = run.checkpoint_file.with_name(".last.safetensors.abcd_123.tmp")
+    leftover = run.checkpoint_file.with_name(f".last.safetensors.ctrobust-{dead_process()}-abcd_123.tmp")
     leftover.parent.mkdir(parents=True)
     leftover.write_bytes(b"half a checkpoint")
     run.checkpoint_file.write_bytes(b"a whole one")
@@ -77,7 +84,7 @@ def test_leftovers_of_a_dead_process_are_removed_on_entering(run: RunDirectory) 
 
 
 def test_the_lock_is_held_while_leftovers_are_removed(run: RunDirectory) -> None:
-    leftover = run.path / ".spec.json.abcd_123.tmp"
+    leftover = run.path / f".spec.json.ctrobust-{dead_process()}-abcd_123.tmp"
     with run.locked():
         leftover.write_bytes(b"being written")
         with pytest.raises(RunError, match="in use"), RunDirectory(run.path).locked():
@@ -137,6 +144,75 @@ def test_a_damaged_spec_is_refused_with_its_place(run: RunDirectory, content: by
     assert str(error.value).startswith(f"{run.spec_file}: ")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ('"seed": 4', '"seed": 5', "its fields have the hash [0-9a-f]{16}, it says [0-9a-f]{16}"),
+        ('"hash": "', '"hash": "0', "its fields have the hash [0-9a-f]{16}, it says 0[0-9a-f]{16}"),
+        ('"momentum": 0.9', '"momentum": 0.5', r"momentum is shown as 0\.5, and is 0\.9"),
+        ('"drop": 0.5', '"drop": 0.1', r"model\.drop is shown as 0\.1, and is 0\.5"),
+    ],
+)
+def test_an_edited_spec_is_noticed(run: RunDirectory, before: str, after: str, message: str) -> None:
+    run.write_spec(train_spec({"method": "mdl", "seed": 4}))
+    text = run.spec_file.read_text()
+    assert before in text
+    run.spec_file.write_text(text.replace(before, after, 1))
+    with pytest.raises(RunError, match=rf"spec\.json was changed after it was written: {message}; restore the file"):
+        run.read_spec()
+
+
+def test_a_spec_file_of_another_version_may_show_other_fields(run: RunDirectory) -> None:
+    spec = train_spec({"seed": 4})
+    run.write_spec(spec)
+    content = json.loads(run.spec_file.read_text())
+    del content["resolved"]["momentum"]
+    content["resolved"]["colour"] = 3
+    run.spec_file.write_text(json.dumps(content))
+    assert run.read_spec() == spec
+
+
+def test_a_spec_that_replaced_that_of_the_run_is_noticed(run: RunDirectory) -> None:
+    spec = train_spec({"seed": 4})
+    run.write_spec(spec)
+    run.write_record(record().model_copy(update={"spec": spec_hash(spec)}))
+    assert run.read_record().spec == spec_hash(spec)
+    other = train_spec({"seed": 5})
+    run.write_spec(other)
+    message = (
+        f"was changed after the run finished: its hash is {spec_hash(other)}, that of the run is {spec_hash(spec)}"
+    )
+    with pytest.raises(RunError, match=message):
+        run.read_record()
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["model.safetensors"], "model.safetensors; choose"),
+        (["a", "b", ".c", "d", "e"], ".c, a, b and 2 more; choose"),
+        ([".mine.12345678.tmp"], ".mine.12345678.tmp; choose"),
+    ],
+)
+def test_a_directory_with_other_files_is_not_free(run: RunDirectory, names: list[str], message: str) -> None:
+    run.path.mkdir()
+    for name in names:
+        (run.path / name).touch()
+    with pytest.raises(
+        RunError, match=re.escape(f"is not empty and not a run directory: it has no spec.json but {message}")
+    ):
+        run.check_free()
+
+
+@pytest.mark.parametrize("name", [None, ".lock", "tensorboard", ".spec.json.ctrobust-12-abcd1234.tmp"])
+def test_an_empty_directory_is_free(run: RunDirectory, name: str | None) -> None:
+    run.path.mkdir()
+    if name:
+        (run.path / name).touch()
+    run.check_free()
+    assert [path.name for path in run.path.iterdir()] == ([name] if name else [])
+
+
 def record() -> RunRecord:
     probabilities = np.array([[0.6, 0.3, 0.1], [0.2, 0.7, 0.1]], dtype=np.float32)
     zeros, labels = np.zeros(2, dtype=np.int64), np.array([0, 2])
@@ -166,6 +242,27 @@ def test_a_record_of_another_version_or_form_is_refused(run: RunDirectory, chang
     run.record_file.write_text(json.dumps({**json.loads(run.record_file.read_text()), **changed}))
     with pytest.raises(RunError, match=rf"record\.json is damaged or of another version: {next(iter(changed))}"):
         run.read_record()
+
+
+def test_a_changed_value_of_a_record_is_noticed(run: RunDirectory) -> None:
+    run.write_record(record())
+    text = run.record_file.read_text()
+    assert run.read_record() == record()
+    for before, after in (
+        ('"accuracy": 0.5', '"accuracy": 0.7'),
+        ('"sha256": "', '"sha256": "0'),
+        ('"sha256"', '"sha257"'),
+    ):
+        assert before in text
+        run.record_file.write_text(text.replace(before, after, 1))
+        with pytest.raises(RunError, match=r"record\.json is damaged"):
+            run.read_record()
+
+
+def test_a_record_of_an_earlier_version_has_no_checksum(run: RunDirectory) -> None:
+    run.path.mkdir()
+    run.record_file.write_text(record().model_dump_json(indent=2))
+    assert run.read_record() == record()
 
 
 def test_a_run_without_a_record_is_not_finished(run: RunDirectory) -> None:
@@ -209,11 +306,48 @@ def test_a_last_line_cut_off_is_left_out_and_made_anew(run: RunDirectory, cut: i
     assert run.metrics_file.read_bytes() == content
 
 
-@pytest.mark.parametrize("epoch", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("epoch", [0, 1, 2, 3])
 def test_metrics_after_the_checkpoint_are_forgotten(run: RunDirectory, epoch: int) -> None:
     with_metrics(run, 3)
     run.truncate_metrics(epoch)
     assert run.read_metrics() == lines(min(epoch, 3))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"?", b"", b"[]", b"null", b"3", b"{}", b'{"epoch": "2"}', b'{"epoch": true}', b'{"epoch": 1}', b"\xff\xfe",
+        b"[" * 100_000, b'{"epoch": ' + b"9" * 5000 + b"}",
+    ],
+    ids=lambda line: line[:12],
+)  # fmt: skip
+def test_a_damaged_line_costs_no_other_line_and_the_file_is_kept(run: RunDirectory, line: bytes) -> None:
+    with_metrics(run, 4)
+    first, _, *others = run.metrics_file.read_bytes().splitlines()
+    content = b"\n".join([first, line, *others, b""])
+    run.metrics_file.write_bytes(content)
+    kept = [lines(4)[0], lines(4)[2], lines(4)[3]]
+    assert run.read_metrics() == kept
+    with pytest.warns(UserWarning, match="metrics") as warned:
+        run.truncate_metrics(3)
+    assert [str(one.message).removeprefix(f"{run.metrics_file} has ") for one in warned] == [
+        "1 damaged line; it is kept as metrics.jsonl.damaged-1", "no line for epoch 2, and none is made",
+    ]  # fmt: skip
+    assert run.read_metrics() == kept[:2]
+    assert run.metrics_file.with_name("metrics.jsonl.damaged-1").read_bytes() == content
+
+
+def test_missing_metrics_are_warned_of(run: RunDirectory) -> None:
+    with_metrics(run, 1)
+    with pytest.warns(UserWarning, match=r"metrics\.jsonl has no line for epoch 2, 3, 4, 5, 6 and more, and none"):
+        run.truncate_metrics(9)
+    assert run.read_metrics() == lines(1)
+
+
+def test_metrics_that_are_a_folder_are_refused(run: RunDirectory) -> None:
+    run.metrics_file.mkdir(parents=True)
+    with pytest.raises(RunError, match=r"cannot read .*metrics\.jsonl: Is a directory"):
+        run.truncate_metrics(1)
 
 
 def test_metrics_that_cannot_be_written_are_told(run: RunDirectory) -> None:

@@ -28,14 +28,14 @@ def advance(state: TrainingState, first: int, last: int) -> TrainingState:
     return state
 
 
-def save(state: TrainingState, path: Path, name: str | None = None) -> Path:
-    name = name or spec_hash(state.spec)
-    checkpoint.save_checkpoint(path, name, state.progress, state.model, state.optimizer, state.recipe)
+def save(state: TrainingState, path: Path, spec: TrainSpec | None = None) -> Path:
+    spec = spec or state.spec
+    checkpoint.save_checkpoint(path, spec, state.progress, state.model, state.optimizer, state.recipe)
     return path
 
 
 def restore(path: Path, state: TrainingState) -> checkpoint.TrainingProgress:
-    return checkpoint.load_checkpoint(path, spec_hash(state.spec), state.model, state.optimizer, state.recipe)
+    return checkpoint.load_checkpoint(path, state.spec, state.model, state.optimizer, state.recipe)
 
 
 def same_weights(one: TrainingState, two: TrainingState) -> bool:
@@ -98,7 +98,7 @@ def test_a_checkpoint_of_another_spec_is_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
     wide = begin(train_spec({**FIELDS, "model": {"width": 10}}))
-    path = save(wide, tmp_path / "c", name=spec_hash(SPEC))
+    path = save(wide, tmp_path / "c", spec=SPEC)
     with pytest.raises(RunError, match=r"c is not a checkpoint of this run: [\s\S]*size mismatch"):
         restore(path, begin())
 
@@ -113,6 +113,13 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
         lambda tensors, _metadata: tensors.update({"optimizer.0.momentum_buffer": torch.zeros(2, 2)}),
         lambda _tensors, metadata: metadata.pop("progress"),
         lambda _tensors, metadata: metadata["progress"].update({"colour": 1}),
+        lambda _tensors, metadata: metadata["progress"].update({"epoch": -1}),
+        lambda _tensors, metadata: metadata["progress"].update({"epoch": "1"}),
+        lambda _tensors, metadata: metadata["progress"].update({"loss_sum": float("nan")}),
+        lambda _tensors, metadata: metadata["progress"].update({"seconds": []}),
+        lambda _tensors, metadata: metadata["progress"].update({"environments": [3]}),
+        lambda _tensors, metadata: metadata.update({"progress": [1]}),
+        lambda _tensors, metadata: metadata.update({"sha257": "0"}),
     ],
 )
 def test_a_checkpoint_with_other_contents_is_refused(tmp_path: Path, change: Any) -> None:

@@ -13,8 +13,10 @@ from ctrobust.errors import RunError
 from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory
 from ctrobust.training import CheckpointPolicy, TrainingInterrupted, TrainingState, train
-from ctrobust.training.loop import NoCallback, _train
+from ctrobust.training.loop import _train
 from ctrobust.training.run_lock import open_run
+from ctrobust.training.training_callback import NoCallback
+from tests.store.test_run_directory import holder
 from tests.training.runs import after
 
 SPEC = train_spec({"limit": 48, "batch_size": 16, "epochs": 1, "model": {"width": 8}})
@@ -74,6 +76,40 @@ def test_rank_0_decides_by_its_disk(stopped: RunDirectory, tmp_path: Path) -> No
     fabric = Fabric(accelerator="cpu", devices=1)
     for run, expected in ((stopped, True), (RunDirectory(tmp_path / "new"), False)):
         with contextlib.ExitStack() as stack:
-            assert open_run(stack, fabric, run, SPEC, resume=True) == expected
+            assert open_run(stack, fabric, run, SPEC, resume=True).has_checkpoint == expected
             with pytest.raises(RunError, match="in use by another process"), run.locked():
                 pytest.fail("the lock is not held")
+
+
+class Moving(NoCallback):
+    """A callback that moves the run directory away after the first epoch, and puts another one in its place."""
+
+    def __init__(self, run: RunDirectory, *, replaced: bool) -> None:
+        self.run, self.replaced = run, replaced
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        if metrics["epoch"] == 1:
+            self.run.path.rename(self.run.path.with_name("moved"))
+            if self.replaced:
+                self.run.write_spec(SPEC)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_run_whose_directory_was_moved_stops_and_writes_nothing_more(tmp_path: Path, replaced: bool) -> None:
+    run, moved = RunDirectory(tmp_path / "run"), RunDirectory(tmp_path / "moved")
+    what = "replaced" if replaced else "removed or renamed"
+    with pytest.raises(RunError, match=f"run was {what} while this process used it; the process stops"):
+        train(SPEC.model_copy(update={"epochs": 3}), run, callback=Moving(run, replaced=replaced))
+    assert [path.name for path in tmp_path.rglob("run/*")] == (["spec.json"] if replaced else [])
+    assert [line["epoch"] for line in moved.read_metrics()] == [1]
+
+
+def test_a_second_process_does_not_train_after_the_lock_file_was_removed(stopped: RunDirectory) -> None:
+    before = stopped.checkpoint_file.read_bytes()
+    with holder(stopped):
+        for path in stopped.path.glob(".*"):
+            path.unlink()
+        with pytest.raises(RunError, match="run is in use by another process"):
+            train(SPEC, stopped, resume=True)
+    assert stopped.checkpoint_file.read_bytes() == before
+    assert train(SPEC, stopped, resume=True).steps == 3

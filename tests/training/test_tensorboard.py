@@ -7,7 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from ctrobust.specs import train_spec
 from ctrobust.store import RunDirectory
 from ctrobust.training import train, with_tensorboard
-from ctrobust.training.loop import NoCallback
+from ctrobust.training.training_callback import NoCallback
 
 
 def test_event_files_hold_the_scalars_of_each_epoch(tmp_path: Path) -> None:

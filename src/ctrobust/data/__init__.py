@@ -7,7 +7,6 @@ Example:
     (torch.Size([355, 1, 28, 28]), 10)
 """
 
-import difflib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from ctrobust.data.mnist import FASHION_MNIST, MNIST
 from ctrobust.data.npz import load_npz
 from ctrobust.data.picture_list import list_pictures
 from ctrobust.data.published import Published, load_published
-from ctrobust.errors import InputError
+from ctrobust.errors import InputError, closest
 
 __all__ = [
     "DATASETS",
@@ -90,17 +89,15 @@ def load(
         ('0', '1', '2')
         >>> load("mnst")
         Traceback (most recent call last):
-        ctrobust.errors.InputError: unknown data set 'mnst', did you mean 'mnist'? Allowed: cifar10, cifar100, digits, \
+        ctrobust.errors.InputError: unknown data set 'mnst'; did you mean 'mnist'? known: cifar10, cifar100, digits, \
 fashion-mnist, kmnist, mnist, folder:PATH, npz:PATH
     """
     kind = name.partition(":")[0] if ":" in name else None
     if name not in DATASETS and kind not in PATH_LOADERS:
         allowed = [*sorted(DATASETS), *(f"{kind}:PATH" for kind in PATH_LOADERS)]
-        close = difflib.get_close_matches(name, allowed, n=1)
-        hint = f", did you mean {close[0]!r}?" if close else "."
-        raise InputError(f"unknown data set {name!r}{hint} Allowed: {', '.join(allowed)}")
+        raise InputError(f"unknown data set {name!r}; {closest(name, allowed)}")
     if split not in SPLITS:
-        raise InputError(f"unknown split {split!r} of {name}. Allowed: {', '.join(SPLITS)}")
+        raise InputError(f"unknown split {split!r} of {name}; {closest(split, SPLITS)}")
     if kind is not None:
         return PATH_LOADERS[kind](name, split)
     if name == "digits":

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import math
+import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +87,19 @@ class Dataset:
         if limit < 1:
             raise InputError(f"limit must be at least 1; got {limit}")
         return dataclasses.replace(self, images=self.images[:limit], labels=self.labels[:limit])
+
+
+def printable_name(name: str) -> str:
+    r"""Return the name of a class or picture with its control characters, new lines among them, escaped.
+
+    Example:
+        >>> print(printable_name("cat\nerror: none"))
+        cat\nerror: none
+    """
+    return "".join(
+        char.encode("unicode_escape").decode() if unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") else char
+        for char in name
+    )
 
 
 def mean_std(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -5,8 +5,8 @@
 
 The classes are the folders' names, sorted; pictures may be in subfolders. Hidden files, and files that are not named
 .png, .jpg, .jpeg or .webp, are ignored. `folder:PATH?size=64` resizes every picture to 64 x 64. Without a size,
-pictures that all have one size keep it, and others become 32 x 32. Images have three channels unless all pictures are
-grayscale.
+pictures that all have one size of at most 1024 x 1024 keep it, and others become 32 x 32. Images have three channels
+unless all pictures are grayscale.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -91,7 +91,9 @@ def _choose_shape(listing: Listing, size: int | None) -> _Shape:
     facts = list(_read_all(listing, inspect, listing.train + listing.test))
     channels = 1 if all(fact.grayscale for fact in facts) else 3
     sizes = {(fact.height, fact.width) for fact in facts}
-    height, width = (size, size) if size else sizes.pop() if len(sizes) == 1 else (DEFAULT_SIZE, DEFAULT_SIZE)
+    height, width = (size, size) if size else (DEFAULT_SIZE, DEFAULT_SIZE)
+    if size is None and len(sizes) == 1 and max(only := next(iter(sizes))) <= LARGEST_SIZE:
+        height, width = only
     needed = max(len(listing.train), len(listing.test)) * channels * height * width
     if needed > MOST_BYTES:
         found = f"at {height} x {width} the pictures take {needed:,} bytes"

@@ -10,6 +10,7 @@ five to test: equal images of a class are in the same split.
 """
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ctrobust.data.dataset import Dataset, mean_std
+from ctrobust.array_archive import ArrayHeader
+from ctrobust.data.dataset import Dataset, mean_std, printable_name
 from ctrobust.data.holdout import held_out
 from ctrobust.data.locate import parse_locator
-from ctrobust.data.npz_archive import ArrayHeader, open_npz
+from ctrobust.data.npz_archive import open_npz
 from ctrobust.errors import DataError
 
 MOST_BYTES = 16 << 30
@@ -126,9 +128,17 @@ def _read_classes(
     header = headers["classes"]
     if header.dtype.kind != "U" or len(header.shape) != 1:
         raise DataError(f"{path}: {header}, expected strings (C,)")
-    names = tuple(archive["classes"].tolist())
+    names = tuple(map(printable_name, _decode_names(path, archive["classes"])))
     if most >= len(names):
         raise DataError(f"{path}: label {most}, expected 0 to {len(names) - 1}, as there are {len(names)} classes")
     if len(set(names)) != len(names) or "" in names:
         raise DataError(f"{path}: classes must be {len(names)} different names, none of them empty")
     return names
+
+
+def _decode_names(path: Path, names: NDArray[np.str_]) -> list[str]:
+    """Return the strings of an array, whose values may be no code points of Unicode."""
+    points = np.frombuffer(names.tobytes(), np.dtype(np.uint32).newbyteorder(names.dtype.byteorder))
+    if points.size and points.max() > sys.maxunicode:
+        raise DataError(f"{path}: classes holds a name with the code point {points.max()}, which is not Unicode")
+    return [str(name) for name in names.tolist()]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ctrobust.data.dataset import printable_name
 from ctrobust.data.holdout import held_out
 from ctrobust.data.pictures import SUFFIXES
 from ctrobust.errors import DataError
@@ -144,5 +145,5 @@ def _composed(name: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """Replace bytes that are not Unicode, so that the name can be printed and stored."""
-    return _composed(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """Replace bytes that are not Unicode, and escape control characters."""
+    return printable_name(_composed(name).encode("utf-8", "surrogateescape").decode("utf-8", "replace"))

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -15,12 +16,15 @@ from ctrobust.errors import DataError
 
 FORMATS = ("PNG", "JPEG", "WEBP")
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".webp"})
-MOST_PIXELS = 89_478_485  # Pillow's own limit, a quarter of a gigabyte of color
+MOST_PIXELS = 89_478_485  # Pillow's own limit: 360 MB to decode
+LARGE = 16_000_000  # pixels; such pictures are decoded one at a time, and reduced before anything else
 
 _ORIENTATION = 0x0112
 _TRANSPOSED = (5, 6, 7, 8)  # orientations that exchange height and width
 _GRAYSCALE = ("1", "L", "LA", "La", "I")  # and the 16-bit modes I;16*
 _BLOCK = 256
+_BAND = 1 << 20
+_one_at_a_time = ThreadPoolExecutor(1)  # one thread, because each thread keeps the memory that it has freed
 _Result = TypeVar("_Result")
 
 
@@ -44,9 +48,12 @@ def inspect(path: str) -> Facts:
     """Read a picture's header."""
     with Image.open(path, formats=FORMATS) as image:
         _check_size(image)
-        transposed = image.getexif().get(_ORIENTATION) in _TRANSPOSED
-        width, height = reversed(image.size) if transposed else image.size
-        return Facts(height, width, image.mode in _GRAYSCALE or image.mode.startswith("I;16"))
+        size, mode = image.size, image.mode
+        transposed = (
+            _one_at_a_time.submit(_is_transposed, image).result() if _is_large(image) else _is_transposed(image)
+        )
+    width, height = reversed(size) if transposed else size
+    return Facts(height, width, mode in _GRAYSCALE or mode.startswith("I;16"))
 
 
 def decode(path: str, height: int, width: int, channels: int) -> NDArray[np.uint8]:
@@ -54,15 +61,39 @@ def decode(path: str, height: int, width: int, channels: int) -> NDArray[np.uint
 
     Transparent pixels become white; an animation gives its first frame; 16-bit values keep their high byte.
     """
+    convert = partial(_convert, mode="L" if channels == 1 else "RGB")
     with Image.open(path, formats=FORMATS) as image:
         _check_size(image)
         # JPEG can be decoded at an eighth, a quarter or half of its size; at least twice the target size is kept.
-        image.draft(None, (2 * max(height, width), 2 * max(height, width)))
-        seen = _opaque(ImageOps.exif_transpose(image)).convert("L" if channels == 1 else "RGB")
+        kept = 2 * max(height, width)
+        image.draft(None, (kept, kept))
+        if _is_large(image):
+            seen = _one_at_a_time.submit(_reduced, image, kept, convert).result()
+        else:
+            seen = convert(ImageOps.exif_transpose(image))
     if seen.size != (width, height):
         seen = ImageOps.fit(seen, (width, height), Image.Resampling.BICUBIC)
     pixels = np.asarray(seen, np.uint8)
     return np.ascontiguousarray(pixels.reshape(height, width, channels).transpose(2, 0, 1))
+
+
+def _reduced(image: Image.Image, kept: int, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
+    """Convert a picture to its mode and orientation, and divide its size by a number that leaves `kept` pixels.
+
+    Rows are converted and reduced in bands: a color picture of the largest size takes 360 MB, and each copy as much.
+    """
+    factor = max(1, min(image.size) // kept)
+    band = factor * max(1, _BAND // (factor * image.width))
+    size = (-(-image.width // factor), -(-image.height // factor))
+    reduced: Image.Image | None = None
+    for top in range(0, image.height, band):
+        rows = convert(image.crop((0, top, image.width, min(top + band, image.height)))).reduce(factor)
+        reduced = reduced or Image.new(rows.mode, size)
+        reduced.paste(rows, (0, top // factor))
+    assert reduced is not None
+    reduced.info = dict(image.info)  # the orientation
+    image.close()
+    return ImageOps.exif_transpose(reduced)
 
 
 def each(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_Result | Failure]:
@@ -87,9 +118,23 @@ def each(function: Callable[[str], _Result], paths: Sequence[str]) -> Iterator[_
             yield from results
 
 
+def _is_transposed(image: Image.Image) -> bool:
+    transposed = image.getexif().get(_ORIENTATION) in _TRANSPOSED  # decodes a PNG without EXIF data
+    image.close()
+    return transposed
+
+
+def _is_large(image: Image.Image) -> bool:
+    return image.width * image.height > LARGE
+
+
 def _check_size(image: Image.Image) -> None:
     if image.width * image.height > MOST_PIXELS:
         raise DataError(f"{image.width} x {image.height} pixels, expected at most {MOST_PIXELS:,} in all")
+
+
+def _convert(image: Image.Image, mode: str) -> Image.Image:
+    return _opaque(image).convert(mode)
 
 
 def _opaque(image: Image.Image) -> Image.Image:

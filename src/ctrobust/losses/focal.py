@@ -2,8 +2,9 @@
 
 from torch import Tensor
 
+from ctrobust.argument_checks import check_number
 from ctrobust.losses.classes import label_class, log_wrong_probability
-from ctrobust.losses.inputs import check_number, checked_labels, checked_logits
+from ctrobust.losses.inputs import checked_labels, checked_logits
 
 
 def focal(logits: Tensor, y: Tensor, gamma: float = 2.0) -> Tensor:

@@ -1,8 +1,4 @@
-"""Checks of the arguments of losses, and the precision of their computation."""
-
-import math
-from collections.abc import Collection
-from numbers import Real
+"""Checks of the tensors that losses take, and the precision of their computation."""
 
 import torch
 from torch import Tensor
@@ -65,30 +61,3 @@ def checked_labels(y: Tensor, logits: Tensor, name: str = "y") -> Tensor:
         if low < 0 or high >= C:
             raise InputError(f"{name} must lie in 0..{C - 1} for {C} classes; got {low if low < 0 else high}")
     return y.long()
-
-
-def check_number(value: float, name: str, low: float = 0.0, high: float = math.inf) -> None:
-    """Raise unless the value is a finite number in [low, high].
-
-    Example:
-        >>> check_number(120, "eta", high=100)
-        Traceback (most recent call last):
-        ctrobust.errors.InputError: eta must be a finite number between 0 and 100; got 120
-    """
-    if not isinstance(value, Real):
-        raise InputError(f"{name} must be a number; got {value!r}")
-    if not (math.isfinite(value) and low <= value <= high):
-        allowed = f"of at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
-        raise InputError(f"{name} must be a finite number {allowed}; got {value}")
-
-
-def check_choice(value: str, name: str, allowed: Collection[str]) -> None:
-    """Raise unless the value is one of the allowed words.
-
-    Example:
-        >>> check_choice("x", "std_at", ("adv", "clean"))
-        Traceback (most recent call last):
-        ctrobust.errors.InputError: std_at must be one of 'adv', 'clean'; got 'x'
-    """
-    if value not in allowed:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")

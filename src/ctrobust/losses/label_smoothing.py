@@ -3,7 +3,8 @@
 from torch import Tensor
 from torch.nn import functional
 
-from ctrobust.losses.inputs import check_number, checked_labels, checked_logits
+from ctrobust.argument_checks import check_number
+from ctrobust.losses.inputs import checked_labels, checked_logits
 
 
 def label_smoothing(logits: Tensor, y: Tensor, epsilon: float = 0.1) -> Tensor:

@@ -7,10 +7,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from ctrobust.argument_checks import check_choice, check_number
 from ctrobust.errors import InputError
 from ctrobust.losses.classes import FLAT, below_top, wrong_classes, wrong_deviations
 from ctrobust.losses.cross_entropy import cross_entropy
-from ctrobust.losses.inputs import check_choice, check_number, checked_labels, checked_logits
+from ctrobust.losses.inputs import checked_labels, checked_logits
 
 Diversity = Literal["cosine", "pearson"]
 

@@ -2,9 +2,10 @@
 
 from torch import Tensor
 
+from ctrobust.argument_checks import check_number
 from ctrobust.errors import InputError
 from ctrobust.losses.classes import label_class
-from ctrobust.losses.inputs import check_number, checked_labels, checked_logits
+from ctrobust.losses.inputs import checked_labels, checked_logits
 
 
 def online_label_smoothing(logits: Tensor, y: Tensor, soft_labels: Tensor, soft_weight: float = 0.5) -> Tensor:

@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
+from ctrobust.argument_checks import check_number
 from ctrobust.losses.cross_entropy import cross_entropy
-from ctrobust.losses.inputs import check_number
 from ctrobust.losses.std import std
 
 

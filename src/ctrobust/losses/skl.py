@@ -4,7 +4,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from ctrobust.losses.inputs import check_choice, check_number, checked_labels
+from ctrobust.argument_checks import check_choice, check_number
+from ctrobust.losses.inputs import checked_labels
 from ctrobust.losses.kl import kl
 from ctrobust.losses.std import std
 

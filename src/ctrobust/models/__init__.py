@@ -6,13 +6,16 @@ from functools import partial
 
 from torch import nn
 
-from ctrobust.errors import InputError
+from ctrobust.errors import InputError, closest
+from ctrobust.models.black_box import BlackBox
 from ctrobust.models.classifier import Classifier, Normalize
 from ctrobust.models.head_split import split
+from ctrobust.models.memory import check_memory
 from ctrobust.models.mnistnet import mnistnet
 from ctrobust.models.preactresnet import preactresnet18
 from ctrobust.models.resnet import resnet18, resnet50
 from ctrobust.models.slots import Slots
+from ctrobust.models.user_model import UserModel, is_factory, user_model
 from ctrobust.models.vgg import vgg16
 from ctrobust.models.weights import WeightsFile, build_from_spec, load, save_weights, weights_path
 from ctrobust.regularizers import HEAD_NOISE, Disout, DropBlock
@@ -34,8 +37,8 @@ MAPS: dict[str, Slots] = {
 """Regularizers of the feature maps, by name."""
 
 __all__ = [
-    "MAPS", "MODELS", "Classifier", "Normalize", "WeightsFile", "build", "build_from_spec", "load", "save_weights",
-    "split", "weights_path",
+    "MAPS", "MODELS", "BlackBox", "Classifier", "Normalize", "UserModel", "WeightsFile", "build", "build_from_spec",
+    "is_factory", "load", "save_weights", "split", "user_model", "weights_path",
 ]  # fmt: skip
 
 
@@ -80,11 +83,11 @@ def build(
         312202
     """
     if name not in MODELS:
-        raise InputError(f"unknown model {name!r}; known: {', '.join(MODELS)}")
+        raise InputError(f"unknown model {name!r}; {closest(name, MODELS)}")
     if noise not in (*HEAD_NOISE, "none"):
-        raise InputError(f"unknown noise {noise!r}; known: {', '.join(HEAD_NOISE)}, none")
+        raise InputError(f"unknown noise {noise!r}; {closest(noise, (*HEAD_NOISE, 'none'))}")
     if maps not in MAPS:
-        raise InputError(f"unknown maps {maps!r}; known: {', '.join(MAPS)}")
+        raise InputError(f"unknown maps {maps!r}; {closest(maps, MAPS)}")
     for value, label, least in ((num_classes, "num_classes", 2), (in_channels, "in_channels", 1), (width, "width", 2)):
         if value < least:
             raise InputError(f"{label} must be at least {least}; got {value}")
@@ -93,7 +96,9 @@ def build(
     if image_size is not None and "image_size" in inspect.signature(network).parameters:
         size = (image_size, image_size) if isinstance(image_size, int) else image_size
         network = partial(network, image_size=size)
-    body, head = network(in_channels, num_classes, width, slots)
+    make = partial(network, in_channels, num_classes, width, slots)
+    check_memory(make, f"{name} of width {width} with {num_classes} classes")
+    body, head = make()
     return Classifier(
         body,
         head,

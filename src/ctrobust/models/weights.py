@@ -5,15 +5,16 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ctrobust import models
 from ctrobust.errors import RunError
 from ctrobust.models.classifier import Classifier
 from ctrobust.models.mnistnet import NATIVE_SIZE, MNISTNetBody
-from ctrobust.models.tensor_files import parse_tensors, read_bytes, write_tensors
+from ctrobust.models.tensor_files import DamagedFileError, parse_tensors, read_bytes, write_tensors
 from ctrobust.specs import ModelSpec
 from ctrobust.store import RunDirectory
 
@@ -45,6 +46,22 @@ def build_from_spec(
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
+class WeightsMetadata(BaseModel):
+    """The metadata of a weights file: how to build the network, its classes, and the data that it was trained on.
+
+    `image_size` is given where the weights depend on it, and the size is not 28 x 28.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    model: ModelSpec
+    in_channels: Annotated[int, Field(ge=1)]
+    num_classes: Annotated[int, Field(ge=2)]
+    classes: list[str] = []
+    data: str = ""
+    image_size: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=2, max_length=2)] = list(NATIVE_SIZE)
+
+
 @dataclass(frozen=True, eq=False)
 class WeightsFile:
     """A weights file read once: its tensors, its metadata and the SHA-256 of its bytes.
@@ -63,22 +80,40 @@ class WeightsFile:
 
     @classmethod
     def read(cls, path: Path | str) -> "WeightsFile":
-        """Read the weights of a run directory, or a weights file."""
+        """Read the weights of a run directory, or a weights file.
+
+        The bytes are verified by the checksum in the file, and those of a finished run by its record too, which holds
+        the SHA-256 of files that were written without a checksum.
+        """
         file = weights_path(path)
         content = read_bytes(file)
-        return cls(file, hashlib.sha256(content).hexdigest(), *parse_tensors(content, file))
+        found = cls(file, hashlib.sha256(content).hexdigest(), *parse_tensors(content, file))
+        run = RunDirectory(file.parent)
+        if file == run.model_file and run.spec_file.exists() and run.record_file.exists():
+            written = run.read_record().weights_sha256
+            if found.sha256 != written:
+                raise DamagedFileError(
+                    f"{file} is not the file that training wrote: its SHA-256 is {found.sha256[:16]}..., "
+                    f"{run.record_file.name} says {written[:16]}...; ctrobust train --resume --out {file.parent} "
+                    "writes it again"
+                )
+        return found
 
     def build(self) -> Classifier:
         """Build the network with these weights, in eval mode."""
         try:
-            spec = ModelSpec.model_validate(self.metadata["model"])
-            height, width = self.metadata.get("image_size", NATIVE_SIZE)
-            model = build_from_spec(
-                spec, self.metadata["in_channels"], self.metadata["num_classes"],
-                image_size=(height, width) if "image_size" in self.metadata else None,
-            )  # fmt: skip
+            metadata = WeightsMetadata.model_validate(self.metadata)
+            size = (metadata.image_size[0], metadata.image_size[1]) if "image_size" in self.metadata else None
+            shape = (metadata.model, metadata.in_channels, metadata.num_classes)
+            with torch.device("meta"):  # which needs no memory: damaged metadata may describe a huge network
+                build_from_spec(*shape, image_size=size).load_state_dict(self.tensors, assign=True)
+            model = build_from_spec(*shape, image_size=size)
             model.load_state_dict(self.tensors)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        except ValidationError as error:
+            first = error.errors()[0]
+            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise RunError(f"{self.path} holds no network that this version can build: {problem}") from None
+        except (ValueError, RuntimeError) as error:
             raise RunError(f"{self.path} holds no network that this version can build: {error}") from None
         return model.eval()
 
@@ -105,6 +140,8 @@ def weights_path(path: Path | str) -> Path:
     if not path.exists():
         raise RunError(f"nothing at {path}: give a run directory or a weights file")
     if not path.is_dir():
+        if not path.is_file():  # a pipe would be waited for
+            raise RunError(f"{path} is not a regular file: give a run directory or a weights file")
         _refuse_pickles(path)
         return path
     run = RunDirectory(path)

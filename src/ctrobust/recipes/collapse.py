@@ -1,5 +1,7 @@
 """Detection of catastrophic overfitting after each epoch of adversarial training, and the attacks used for it."""
 
+import math
+
 from ctrobust.attacks import PGD
 
 
@@ -31,11 +33,15 @@ def validation_attack(eps: float) -> PGD:
     return PGD(eps=eps, steps=10, step_size=eps / 4)
 
 
-def collapsed(best_pgd: float | None, *, clean: float, recipe_step: float, pgd: float, chance: float) -> bool:
+def collapsed(
+    best_pgd: float | None, *, clean: float, recipe_step: float, pgd: float, chance: float, images: int = 256
+) -> bool:
     """Whether an epoch ended in catastrophic overfitting, by accuracies on the same training images.
 
     It did if the accuracy under PGD-5 is below half of the best so far, or below 60% of the accuracy under the recipe's
-    own step while that is above chance, or below half of it while the own step does not lower the clean accuracy.
+    own step, where that best or that step is above chance by more than two standard errors of guessing: a network that
+    still guesses has nothing to lose. It also did if PGD-5 is below half of the own step's accuracy while that step
+    does not lower the clean one.
 
     Args:
         best_pgd: the best accuracy under PGD-5 among earlier epochs that had not collapsed; None if there is none.
@@ -43,14 +49,18 @@ def collapsed(best_pgd: float | None, *, clean: float, recipe_step: float, pgd: 
         recipe_step: accuracy under the one step that the recipe trains with.
         pgd: accuracy under PGD-5.
         chance: accuracy of guessing, 1 / C.
+        images: number of images of which these accuracies are.
 
     Example:
         >>> collapsed(0.4, clean=0.5, recipe_step=0.3, pgd=0.25, chance=0.1)
         False
         >>> collapsed(0.4, clean=0.5, recipe_step=0.2, pgd=0.1, chance=0.1)
         True
+        >>> collapsed(0.117, clean=0.15, recipe_step=0.09, pgd=0.031, chance=0.1)
+        False
     """
-    dropped = best_pgd is not None and pgd < 0.5 * best_pgd
-    only_recipe_step = recipe_step > chance and pgd < 0.6 * recipe_step
+    above_chance = chance + 2 * math.sqrt(chance * (1 - chance) / images)
+    dropped = best_pgd is not None and best_pgd > above_chance and pgd < 0.5 * best_pgd
+    only_recipe_step = recipe_step > above_chance and pgd < 0.6 * recipe_step
     recipe_step_harmless = recipe_step >= clean and pgd < 0.5 * recipe_step
     return dropped or only_recipe_step or recipe_step_harmless

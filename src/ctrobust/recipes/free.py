@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from ctrobust.attacks.field_checks import check_count
+from ctrobust.argument_checks import check_count
 from ctrobust.attacks.model_checks import check_batch
 from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError

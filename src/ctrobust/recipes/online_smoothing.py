@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from ctrobust.losses.inputs import check_number
+from ctrobust.argument_checks import check_number
 from ctrobust.recipes.processes import Processes, SingleProcess
 
 

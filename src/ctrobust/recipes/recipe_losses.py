@@ -7,10 +7,9 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust import losses
-from ctrobust.attacks.field_checks import check_eps
+from ctrobust.argument_checks import check_choice, check_eps, check_number
 from ctrobust.attacks.model_checks import warn_of_probabilities
 from ctrobust.errors import InputError
-from ctrobust.losses.inputs import check_choice, check_number
 
 GammaIn = Literal["both", "attack", "descent"]
 """Where gamma is used; elsewhere gamma is 0."""

@@ -7,12 +7,14 @@ leaves the hashes of older runs unchanged. Where a run computes (device, threads
 from ctrobust.specs.canonical import (
     SCHEMA,
     canonical,
+    changed_fields,
     describe,
     differences,
     from_canonical,
     read_description,
     spec_hash,
 )
+from ctrobust.specs.canonical_attack import attack_revision, canonical_attack
 from ctrobust.specs.defaults import (
     DATA_DEFAULTS,
     defaults_for,
@@ -35,12 +37,15 @@ from ctrobust.specs.recipe import (
     RecipeSpec,
     TradesSpec,
 )
+from ctrobust.specs.recipe_description import describe_recipe
 from ctrobust.specs.run_spec import EvaluationSpec, ModelSpec, ScheduleSpec, TrainSpec
+from ctrobust.specs.verdict_spec import VerdictSpec
 
 __all__ = [
     "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec", "EmbeddingJob",
     "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec", "ModelSpec", "NaturalSpec",
-    "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob", "VerdictJob", "canonical", "defaults_for",
-    "describe", "differences", "from_canonical", "given_only", "merge", "override", "read_description", "read_toml",
-    "required_training", "spec_hash", "train_spec",
+    "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob", "VerdictJob", "VerdictSpec",
+    "attack_revision", "canonical", "canonical_attack", "changed_fields", "defaults_for", "describe",
+    "describe_recipe", "differences", "from_canonical", "given_only", "merge", "override", "read_description",
+    "read_toml", "required_training", "spec_hash", "train_spec",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ def read_description(text: str) -> TrainSpec:
     """Read the text of a spec.json. Only its canonical part counts; the oldest files hold nothing else."""
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SpecError(f"not a spec: {error!r}") from None
     if isinstance(content, dict) and "canonical" in content:
         return from_canonical(json.dumps(content["canonical"]))
@@ -51,7 +51,7 @@ def from_canonical(text: str) -> TrainSpec:
     try:
         fields = json.loads(text)
         schema, kind = fields.pop("schema"), fields.pop("kind")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise SpecError(f"not a spec: {error!r}") from None
     if (schema, kind) != (SCHEMA, "TrainSpec"):
         raise SpecError(f"a spec of schema {schema}, kind {kind}; this version reads schema {SCHEMA}, kind TrainSpec")
@@ -69,8 +69,13 @@ def differences(first: BaseModel, second: BaseModel) -> str:
         >>> differences(TrainSpec(), TrainSpec(lr=0.1, model=ModelSpec(width=32)))
         'model.width 64 and 32, lr 0.01 and 0.1'
     """
+    return ", ".join(f"{key} {a} and {b}" for key, (a, b) in changed_fields(first, second).items())
+
+
+def changed_fields(first: BaseModel, second: BaseModel) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two specs differ, by dotted name, with both values; None where one has no such field."""
     a, b = _flatten(first.model_dump(mode="json")), _flatten(second.model_dump(mode="json"))
-    return ", ".join(f"{key} {a.get(key)} and {b.get(key)}" for key in {**a, **b} if a.get(key) != b.get(key))
+    return {key: (a.get(key), b.get(key)) for key in {**a, **b} if a.get(key) != b.get(key)}
 
 
 def _flatten(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ctrobust.errors import SpecError
+from ctrobust.errors import SpecError, closest
+from ctrobust.regular_file import read_regular_file
 from ctrobust.specs.methods import METHODS
 from ctrobust.specs.recipe import RECIPE_SPECS, AdversarialSpec, recipe_name
 from ctrobust.specs.run_spec import TrainSpec
@@ -24,6 +25,7 @@ STEPS_PER_EPOCH = 50
 """Number of steps per epoch that the default batch size gives on data of the user, if they have enough images."""
 
 SMALLEST_BATCH = 8
+MOST_SPEC_BYTES = 1 << 20
 
 
 def fitting_batch_size(images: int) -> int:
@@ -103,7 +105,7 @@ def train_spec(fields: Mapping[str, Any], train_images: int | None = None) -> Tr
     given = dict(fields)
     method = given.pop("method", "dropout")
     if not isinstance(method, str) or method not in METHODS:
-        raise SpecError(f"method = {method!r} is unknown; allowed: {', '.join(METHODS)}")
+        raise SpecError(f"method = {method!r} is unknown; {closest(method, METHODS)}")
     if "method" in fields and (name := recipe_name(given.get("recipe", {}))) in RECIPE_SPECS and name != "natural":
         raise SpecError(f"method = {method!r} belongs to natural training and cannot be combined with recipe {name}")
     return _validated(merge(merge(defaults_for(given, train_images), METHODS[method]), given))
@@ -135,12 +137,16 @@ def override(stored: TrainSpec, fields: Mapping[str, Any]) -> TrainSpec:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Read the fields of a TOML file."""
+    """Read the fields of a TOML file of at most MOST_SPEC_BYTES."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_regular_file(path, MOST_SPEC_BYTES).decode("utf-8"))
     except FileNotFoundError:
         raise SpecError(f"no spec file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SpecError(f"cannot read the spec file {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
         raise SpecError(f"cannot read the spec file {path}: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise SpecError(f"{path} is not a spec: its values are nested too deeply") from None
+    except ValueError as error:  # of TOML's syntax, or an integer of thousands of digits
         raise SpecError(f"{path} is not TOML: {error}") from None

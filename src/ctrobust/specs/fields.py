@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
 Unsigned = AfterValidator(lambda value: value + 0.0)  # turns -0.0 into 0.0, so that both have one hash
 Share = Annotated[float, Field(ge=0, lt=1), Unsigned]
 UnitInterval = Annotated[float, Field(ge=0, le=1), Unsigned]

@@ -1,19 +1,21 @@
 """Jobs: units of work that can be planned before anything has run, each named by the hash of its canonical JSON.
 
 An evaluation names the training that makes its weights, not the weights themselves, so it can be planned before the
-training exists. Attack texts are canonical, as `str(attack)` writes them; planning them needs no torch.
+training exists. An attack may be given as any text that `attacks.parse` reads; the job holds its canonical text, as
+`str(attack)` writes it, which needs no torch.
 """
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator
 
+from ctrobust.specs.canonical_attack import canonical_attack
 from ctrobust.specs.fields import Count, Radius, SpecModel
 from ctrobust.specs.run_spec import TrainSpec
 
 WeightsChoice = Literal["last", "best"]
 Split = Literal["train", "test"]
-CanonicalAttack = Annotated[str, Field(pattern=r"^(none|[a-z0-9]+:eps=[^\s]+)$")]
+CanonicalAttack = Annotated[str, AfterValidator(canonical_attack)]
 
 
 class TrainingJob(SpecModel):

@@ -64,6 +64,9 @@ class ScheduleSpec(SpecModel):
         return self
 
 
+RateChange = Annotated[tuple[Count, Positive], Field(strict=False)]
+
+
 class TrainSpec(SpecModel):
     """One training run, field by field. `train_spec` makes one with the defaults for its data and recipe."""
 
@@ -84,6 +87,18 @@ class TrainSpec(SpecModel):
     ema: Share = 0.0
     validation: Annotated[int, Field(ge=0)] = 0
     stop_on_collapse: bool = False
+    lr_changes: tuple[RateChange, ...] = Field(
+        default=(),
+        strict=False,
+        description="Pairs of a number of finished epochs and the largest rate from there on.",
+    )
+
+    @model_validator(mode="after")
+    def _check_lr_changes(self) -> Self:
+        after = [epochs for epochs, _ in self.lr_changes]
+        if after != sorted(set(after)) or any(epochs >= self.epochs for epochs in after):
+            raise ValueError(f"lr_changes must ascend and be after fewer than {self.epochs} epochs, got {after}")
+        return self
 
     @model_validator(mode="after")
     def _check_batch_size(self) -> Self:

@@ -8,9 +8,10 @@ from ctrobust.store.outcome_files import EvaluationFacts, StoredEvaluation, writ
 from ctrobust.store.records import EvaluationRecord, OutcomeSummary, RunRecord
 from ctrobust.store.run_directory import RunDirectory, directory_name
 from ctrobust.store.store import Store
+from ctrobust.store.verdict_files import VerdictRecord, find_verdict, read_verdicts, write_verdict
 
 __all__ = [
     "EvaluationFacts", "EvaluationRecord", "JobIndex", "Journal", "OutcomeSummary", "RunDirectory", "RunRecord",
-    "Store", "StoredEvaluation", "directory_name", "embedding_file", "read_arrays", "write_arrays", "write_atomic",
-    "write_outcomes",
+    "Store", "StoredEvaluation", "VerdictRecord", "directory_name", "embedding_file", "find_verdict", "read_arrays",
+    "read_verdicts", "write_arrays", "write_atomic", "write_outcomes", "write_verdict",
 ]  # fmt: skip

@@ -5,11 +5,21 @@ from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 
-from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, TrainSpec, spec_hash
+from ctrobust.specs import (
+    EmbeddingJob,
+    EvaluationJob,
+    Job,
+    TrainingJob,
+    TrainSpec,
+    VerdictJob,
+    attack_revision,
+    spec_hash,
+)
 from ctrobust.store.outcome_files import StoredEvaluation
 from ctrobust.store.records import RunRecord
 from ctrobust.store.run_directory import RunDirectory
-from ctrobust.store.store import Store, stored_hash
+from ctrobust.store.store import Store
+from ctrobust.store.verdict_files import VerdictRecord, read_verdicts
 
 
 class JobIndex:
@@ -25,7 +35,7 @@ class JobIndex:
         """Finished runs by the hash of their spec, in the order of the store."""
         found: dict[str, list[RunDirectory]] = {}
         for run in self.store.runs():
-            digest = stored_hash(run)
+            digest = self.store.hash_of(run)
             if digest is not None and run.record_file.exists():
                 found.setdefault(digest, []).append(run)
         return found
@@ -48,20 +58,42 @@ class JobIndex:
         return self._records[run.path]
 
     def evaluation(self, job: EvaluationJob) -> StoredEvaluation | None:
-        """The finished evaluation of a job: the same weights, attack, examples and chunk."""
-        runs, record = self.runs(job.training), self.record(job.training)
-        if record is None:
-            return None
-        weights = {record.weights_sha256} if job.weights == "last" else set(filter(None, map(_best_weights, runs)))
-        digests = {digest[:16] for digest in weights}
-        wanted = (job.attack, job.data or job.training.data, job.split, job.limit, job.chunk)
+        """The finished evaluation of a job: the same weights, attack, revision of the attack, examples and chunk."""
+        runs, digests = self.runs(job.training), self._weights(job)
+        wanted = (
+            job.attack,
+            attack_revision(job.attack),
+            job.data or job.training.data,
+            job.split,
+            job.limit,
+            job.chunk,
+        )
         for run in runs:
             if run.path not in self._evaluations:
                 self._evaluations[run.path] = run.evaluations()
             for one in self._evaluations[run.path]:
                 spec = one.record.spec
-                found = (spec.attack, spec.data, spec.split, spec.limit, spec.chunk)
+                found = (spec.attack, spec.revision, spec.data, spec.split, spec.limit, spec.chunk)
                 if found == wanted and spec.weights in digests:
+                    return one
+        return None
+
+    def _weights(self, job: EvaluationJob | VerdictJob) -> set[str]:
+        """The first 16 digits of the hashes of the weights that a job is about."""
+        runs, record = self.runs(job.training), self.record(job.training)
+        if record is None:
+            return set()
+        weights = {record.weights_sha256} if job.weights == "last" else set(filter(None, map(_best_weights, runs)))
+        return {digest[:16] for digest in weights}
+
+    def verdict(self, job: VerdictJob) -> VerdictRecord | None:
+        """The complete verdict of a job: the same weights, ball, examples and seed."""
+        digests, wanted = self._weights(job), (job.training.data, "test", job.limit, job.eps, job.norm, job.seed)
+        for run in self.runs(job.training):
+            for one in read_verdicts(run):
+                spec = one.spec
+                found = (spec.data, spec.split, spec.limit, spec.eps, spec.norm, spec.seed)
+                if one.complete and found == wanted and spec.weights in digests:
                     return one
         return None
 
@@ -76,6 +108,8 @@ class JobIndex:
             return self.evaluation(job) is not None
         if isinstance(job, EmbeddingJob):
             return self.embedding(job) is not None
+        if isinstance(job, VerdictJob):
+            return self.verdict(job) is not None
         return isinstance(job, TrainingJob) and self.run(job.training) is not None
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:

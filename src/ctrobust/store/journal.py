@@ -13,9 +13,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ctrobust.errors import RunError
+from ctrobust.regular_file import read_regular_file
 from ctrobust.store.arrays import Arrays, pack_arrays, unpack_arrays
 
 _LENGTH, _DIGEST = 8, 32
+MOST_JOURNAL_BYTES = 1 << 32
 
 
 class Journal:
@@ -32,7 +34,7 @@ class Journal:
     def read(self) -> list[Arrays]:
         """All complete entries, in the order in which they were appended."""
         try:
-            content = self.path.read_bytes() if self.path.exists() else b""
+            content = read_regular_file(self.path, MOST_JOURNAL_BYTES) if self.path.exists() else b""
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror or error}") from None
         entries: list[Arrays] = []

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ctrobust.errors import RunError
 from ctrobust.outcomes import Evaluation
 from ctrobust.specs import EvaluationSpec, spec_hash
-from ctrobust.store.arrays import read_arrays, write_arrays
+from ctrobust.store.arrays import Arrays, read_arrays, write_arrays
 from ctrobust.store.records import EvaluationRecord, OutcomeSummary, read_record, write_record
 
 _CLEAN = ("labels", "clean_probabilities", "clean_prediction")
@@ -70,11 +70,11 @@ class StoredEvaluation:
         arrays = read_arrays(self.file, self.record.arrays_sha256)
         try:
             if self.record.clean is not None:
-                clean = StoredEvaluation.read(self.file.with_name(self.record.clean))
-                arrays = _with_unattacked({**arrays, **read_arrays(clean.file, clean.record.arrays_sha256)})
+                arrays = _with_unattacked({**arrays, **self._read_clean(self.record.clean)})
             else:
                 arrays = _without_attack(arrays)
-            found = Evaluation.from_arrays({name: array.astype(_TYPES[name]) for name, array in arrays.items()})
+            typed = {name: array.astype(_TYPES[name]) for name, array in arrays.items()}
+            found = Evaluation.from_arrays(typed, self.attack)
         except (ValueError, KeyError, IndexError) as error:
             raise RunError(f"{self.file} is damaged: {error}; remove it to have it made again") from None
         if len(found) != self.record.summary.count:
@@ -83,6 +83,14 @@ class StoredEvaluation:
                 "remove both to have them made again"
             )
         return found
+
+    def _read_clean(self, name: str) -> Arrays:
+        """Read the clean outcomes of the same examples, which are beside this file."""
+        try:
+            clean = StoredEvaluation.read(self.file.with_name(name))
+            return read_arrays(clean.file, clean.record.arrays_sha256)
+        except RunError as error:
+            raise RunError(f"{self.file} refers to clean outcomes that cannot be used: {error}") from None
 
 
 def write_outcomes(

@@ -1,17 +1,28 @@
 """What is recorded of a finished run and of an evaluation: typed and versioned, as JSON."""
 
+import json
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ctrobust.errors import RunError
+from ctrobust.regular_file import read_regular_file
 from ctrobust.specs import EvaluationSpec
 from ctrobust.store.atomic import write_atomic
+from ctrobust.store.record_checksum import add_checksum, has_valid_checksum
+
+MOST_RECORD_BYTES = 64 << 20
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CheckedRecord(_Record):
+    """A record with a file of its own, in which `sha256` is the checksum of the other fields."""
+
+    sha256: str | None = Field(default=None, exclude=True, repr=False)
 
 
 class ThresholdSummary(_Record):
@@ -80,7 +91,7 @@ class CollapseRecord(_Record):
     clean: float | None = None
 
 
-class RunRecord(_Record):
+class RunRecord(CheckedRecord):
     """The record of a finished training run.
 
     Attributes:
@@ -113,7 +124,7 @@ class RunRecord(_Record):
     warnings: tuple[str, ...] = ()
 
 
-class EvaluationRecord(_Record):
+class EvaluationRecord(CheckedRecord):
     """What is known of one file of outcomes; None is what older versions did not record.
 
     Attributes:
@@ -147,21 +158,25 @@ class EvaluationRecord(_Record):
     left_out: tuple[str, ...] | None
 
 
-RecordType = TypeVar("RecordType", bound=_Record)
+RecordType = TypeVar("RecordType", bound=CheckedRecord)
 
 
 def write_record(path: Path, record: BaseModel) -> None:
-    """Write a record as indented JSON, atomically."""
-    write_atomic(path, (record.model_dump_json(indent=2) + "\n").encode())
+    """Write a record as indented JSON with a checksum, atomically."""
+    write_atomic(path, add_checksum(record.model_dump_json()).encode())
 
 
 def read_record(path: Path, kind: type[RecordType]) -> RecordType:
-    """Read and validate a record."""
+    """Read and validate a record, and verify its checksum; records of earlier versions have none."""
     try:
-        return kind.model_validate_json(path.read_bytes())
+        content = read_regular_file(path, MOST_RECORD_BYTES)
+        record = kind.model_validate_json(content)
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror or error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise RunError(f"{path} is damaged or of another version: {where}: {first['msg']}") from None
+    if not has_valid_checksum(json.loads(content)):
+        raise RunError(f"{path} is damaged: its checksum is not that of its fields, so a value in it has changed")
+    return record.model_copy(update={"sha256": None})

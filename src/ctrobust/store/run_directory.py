@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,16 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ctrobust.errors import RunError, SpecError
+from ctrobust.errors import InUseError, RunError, SpecError
 from ctrobust.specs import EvaluationSpec, TrainSpec, describe, read_description, spec_hash
-from ctrobust.store.atomic import remove_leftovers, write_atomic
+from ctrobust.store.atomic import damaged_name, is_leftover, remove_leftovers, write_atomic
+from ctrobust.store.directory_lock import DirectoryLock
+from ctrobust.store.metrics_lines import parse_metrics
 from ctrobust.store.outcome_files import StoredEvaluation
 from ctrobust.store.records import RunRecord, read_record, write_record
+from ctrobust.store.spec_edits import find_edit
+
+_UNDO = "restore the file, or start a new run with another --out"
 
 
 def directory_name(spec: TrainSpec) -> str:
@@ -56,6 +62,11 @@ class RunDirectory:
         return self.path / "checkpoint" / "last.safetensors"
 
     @property
+    def previous_checkpoint_file(self) -> Path:
+        """The checkpoint before, for a last one that is damaged: at most an epoch older after the first epoch."""
+        return self.path / "checkpoint" / "previous.safetensors"
+
+    @property
     def best_file(self) -> Path:
         """The weights that were best on the held-out images."""
         return self.path / "checkpoint" / "best.safetensors"
@@ -69,6 +80,11 @@ class RunDirectory:
     def record_file(self) -> Path:
         """Results, times, environment."""
         return self.path / "record.json"
+
+    @property
+    def divergence_file(self) -> Path:
+        """Where training diverged; it is there until training continues with another rate, or finishes."""
+        return self.path / "diverged.json"
 
     @property
     def outcomes_folder(self) -> Path:
@@ -94,9 +110,9 @@ class RunDirectory:
             raise RunError(f"{file.with_suffix('.json')} describes another evaluation than its name; remove it")
         return found
 
-    def check_writable(self) -> None:
-        """Raise before hours of work if outcomes cannot be written."""
-        folder = self.outcomes_folder
+    def check_writable(self, folder: Path | None = None) -> None:
+        """Raise before hours of work if outcomes, or files of another folder, cannot be written."""
+        folder = folder or self.outcomes_folder
         try:
             folder.mkdir(exist_ok=True)
         except OSError as error:
@@ -105,22 +121,30 @@ class RunDirectory:
             raise RunError(f"cannot write outcomes to {folder}: not allowed")
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[DirectoryLock]:
         """Hold the run for this process; a second process is refused. The lock is released when its process dies."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock", blocking=False)
-            lock.acquire()
-        except Timeout:
-            raise RunError(f"{self.path} is in use by another process") from None
         except OSError as error:
             raise RunError(f"cannot use {self.path}: {error.strerror or error}") from error
+        lock = DirectoryLock(self.path)
+        lock.acquire()
         try:
             for folder in (self.path, self.checkpoint_file.parent):
                 remove_leftovers(folder)
-            yield
+            yield lock
         finally:
             lock.release()
+
+    def check_free(self) -> None:
+        """Raise if a new run would be written among files that are not those of a run."""
+        entries = sorted(path.name for path in self.path.iterdir() if not is_leftover(path))
+        if found := [name for name in entries if name not in (".lock", "tensorboard")]:
+            names = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+            raise RunError(
+                f"{self.path} is not empty and not a run directory: it has no spec.json but {names}; "
+                "choose another --out"
+            )
 
     @contextlib.contextmanager
     def writing(self, outcomes: Path) -> Iterator[None]:
@@ -129,7 +153,7 @@ class RunDirectory:
         try:
             lock.acquire()
         except Timeout:
-            raise RunError(f"another process is making {outcomes}") from None
+            raise InUseError(f"another process is making {outcomes}") from None
         except OSError as error:
             raise RunError(f"cannot write to {outcomes.parent}: {error.strerror or error}") from None
         try:
@@ -146,51 +170,85 @@ class RunDirectory:
             yield
 
     def read_spec(self) -> TrainSpec:
+        """Read the spec; one that was edited after it was written is refused."""
         try:
-            return read_description(self.spec_file.read_text(encoding="utf-8"))
+            text = self.spec_file.read_text(encoding="utf-8")
+            spec = read_description(text)
         except FileNotFoundError:
             raise RunError(f"{self.path} is not a run directory: it has no spec.json") from None
         except OSError as error:
             raise RunError(f"cannot read {self.spec_file}: {error.strerror or error}") from None
         except (SpecError, UnicodeDecodeError) as error:
             raise RunError(f"{self.spec_file}: {error}") from None
+        if edit := find_edit(json.loads(text), spec):
+            raise RunError(f"{self.spec_file} was changed after it was written: {edit}; {_UNDO}")
+        return spec
 
     def write_spec(self, spec: TrainSpec) -> None:
         write_atomic(self.spec_file, describe(spec).encode())
 
     def clear(self) -> None:
-        """Remove spec and metrics, so that another run can begin here, and the directory if nothing else is in it."""
-        self.metrics_file.unlink(missing_ok=True)
-        self.spec_file.unlink(missing_ok=True)
-        if [file.name for file in self.path.iterdir()] == [".lock"]:
-            with contextlib.suppress(OSError):  # some systems do not remove a file that is open
-                (self.path / ".lock").unlink()
-                self.path.rmdir()
+        """Remove what a run wrote before its first checkpoint, and the directory if nothing else is in it."""
+        for file in (self.metrics_file, self.best_file, self.spec_file):
+            file.unlink(missing_ok=True)
+        for folder in (self.checkpoint_file.parent, self.path):
+            with contextlib.suppress(OSError):  # it does not exist, or something else is in it
+                folder.rmdir()
 
     def write_record(self, record: RunRecord) -> None:
         write_record(self.record_file, record)
 
     def read_record(self) -> RunRecord:
+        """Read the record; that of another spec than the one beside it is refused."""
         if not self.record_file.exists():
             raise RunError(f"{self.path} is not finished: ctrobust train --resume --out {self.path}")
-        return read_record(self.record_file, RunRecord)
+        record = read_record(self.record_file, RunRecord)
+        if self.spec_file.exists() and (found := spec_hash(self.read_spec())) != record.spec:
+            raise RunError(
+                f"{self.spec_file} was changed after the run finished: its hash is {found}, that of the run is "
+                f"{record.spec} in {self.record_file.name}; {_UNDO}"
+            )
+        return record
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether the last training here diverged."""
+        return self.divergence_file.exists()
+
+    def write_divergence(self, fields: dict[str, Any]) -> None:
+        """Record that training diverged, and where."""
+        write_atomic(self.divergence_file, (json.dumps(fields, indent=2) + "\n").encode())
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The metrics of the finished epochs; a last line cut off by a kill is left out."""
-        if not self.metrics_file.exists():
-            return []
-        metrics = []
-        for line in self.metrics_file.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                metrics.append(json.loads(line))
-            except ValueError:
-                break
-        return metrics
+        """The metrics of the finished epochs; damaged lines are left out, and a last one that a kill cut off."""
+        return parse_metrics(self._metrics_content())[0]
 
     def truncate_metrics(self, last_epoch: int) -> None:
-        """Drop the metrics of epochs after the checkpoint, which will be trained again."""
-        kept = [line for line in self.read_metrics() if line["epoch"] <= last_epoch]
+        """Drop the metrics of epochs after the checkpoint, which will be trained again.
+
+        If lines are damaged, the file is kept under another name; that and missing epochs are warned of.
+        """
+        content = self._metrics_content()
+        good, damaged = parse_metrics(content)
+        if damaged:
+            aside = damaged_name(self.metrics_file)
+            write_atomic(aside, content)
+            lines = f"{damaged} damaged line{'s' if damaged > 1 else ''}"
+            warnings.warn(f"{self.metrics_file} has {lines}; it is kept as {aside.name}", stacklevel=2)
+        kept = [line for line in good if line["epoch"] <= last_epoch]
+        missing = sorted(set(range(1, last_epoch + 1)) - {line["epoch"] for line in kept})
+        if missing:
+            epochs = ", ".join(map(str, missing[:5])) + (" and more" if len(missing) > 5 else "")
+            warnings.warn(f"{self.metrics_file} has no line for epoch {epochs}, and none is made", stacklevel=2)
         write_atomic(self.metrics_file, "".join(json.dumps(line) + "\n" for line in kept).encode())
+
+    def _metrics_content(self) -> bytes:
+        try:
+            return self.metrics_file.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise RunError(f"cannot read {self.metrics_file}: {error.strerror or error}") from None
 
     def add_metrics(self, line: dict[str, Any]) -> None:
         """Append one epoch."""

@@ -91,7 +91,10 @@ def _run_without_observer(fabric: Fabric, work: Callable[..., T], *args: object)
     """
     if fabric.device.type == "cpu":
         getattr(fabric.strategy.launcher, "procs", []).clear()  # the list of processes that the observer checks
-    return work(fabric, *args)
+    result = work(fabric, *args)
+    if fabric.world_size > 1 and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()  # its threads abort a process that exits while they run
+    return result
 
 
 def is_main_process() -> bool:

@@ -4,10 +4,11 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from ctrobust.errors import InputError, RunError
+from ctrobust.errors import InputError
 from ctrobust.evaluation import evaluate, evaluate_each
 from ctrobust.recipes import collapse_attack, collapsed, one_step_attack, validation_attack
 from ctrobust.store import RunDirectory
+from ctrobust.training.divergence import DivergedError
 from ctrobust.training.training_state import TrainingState
 
 
@@ -17,7 +18,7 @@ def logits_must_be_finite() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        raise RunError(f"training diverged in its last steps: {error}; a smaller lr may help") from None
+        raise DivergedError(str(error)) from None
 
 
 def measure(state: TrainingState) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def measure(state: TrainingState) -> dict[str, Any]:
             metrics["watched_accuracy"] = pgd.robust_accuracy
             metrics["collapsed"] = collapsed(
                 state.progress.watched, clean=pgd.accuracy, recipe_step=recipe_step.robust_accuracy,
-                pgd=pgd.robust_accuracy, chance=1 / state.train.num_classes,
+                pgd=pgd.robust_accuracy, chance=1 / state.train.num_classes, images=len(pgd),
             )  # fmt: skip
         if state.validation_set is not None:
             attack = None if state.eps is None else validation_attack(state.eps)

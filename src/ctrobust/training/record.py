@@ -22,7 +22,7 @@ def evaluate_result(state: TrainingState, test_set: Dataset) -> Evaluation:
 def make_record(state: TrainingState, run: RunDirectory, test_set: Dataset, outcome: Evaluation) -> RunRecord:
     """Describe a run whose weights and metrics are in its directory, and what its network gives on the test set."""
     spec, progress, validation = state.spec, state.progress, state.validation_set
-    losses = [line["loss"] for line in run.read_metrics()]
+    losses = [line["loss"] for line in run.read_metrics() if "loss" in line]  # a damaged line may be missing
     return RunRecord(
         spec=spec_hash(spec),
         weights_sha256=hashlib.sha256(run.model_file.read_bytes()).hexdigest(),
@@ -45,5 +45,10 @@ def make_record(state: TrainingState, run: RunDirectory, test_set: Dataset, outc
         if state.eps is None
         else tuple(CollapseRecord.model_validate(one) for one in progress.collapses),
         returned_to_epoch=progress.returned_to,
-        warnings=tuple(learning_warnings(spec, progress.step, losses, outcome)),
+        warnings=(*map(_rate_change, spec.lr_changes), *learning_warnings(spec, progress.step, losses, outcome)),
     )
+
+
+def _rate_change(change: tuple[int, float]) -> str:
+    epochs, rate = change
+    return f"The largest learning rate was changed to {rate:g} after epoch {epochs}."

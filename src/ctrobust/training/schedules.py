@@ -1,6 +1,17 @@
 """Learning rate and momentum as pure functions of the step, so that a checkpoint need not hold them."""
 
-from ctrobust.specs import ScheduleSpec
+from ctrobust.specs import ScheduleSpec, TrainSpec
+
+
+def peak_rate(spec: TrainSpec, epoch: int) -> float:
+    """Return the largest rate of the schedule in epoch `epoch`, from 0: that of the last change before it.
+
+    Example:
+        >>> spec = TrainSpec(lr=0.5, lr_changes=((2, 0.05),))
+        >>> [peak_rate(spec, epoch) for epoch in range(4)]
+        [0.5, 0.5, 0.05, 0.05]
+    """
+    return next((rate for epochs, rate in reversed(spec.lr_changes) if epochs <= epoch), spec.lr)
 
 
 def learning_rate(schedule: ScheduleSpec, peak: float, step: int, steps: int, epoch: int, epochs: int) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ctrobust.errors import InputError
-from ctrobust.training.loop import TrainingCallback
+from ctrobust.training.training_callback import TrainingCallback
 
 
 class _TensorBoard:

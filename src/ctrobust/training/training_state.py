@@ -22,7 +22,7 @@ from ctrobust.regularizers import set_step
 from ctrobust.specs import LOSS_CONSTANTS, FreeSpec, NaturalSpec, TrainSpec
 from ctrobust.training import checkpoint
 from ctrobust.training.devices import Devices, FabricProcesses, UnwrappedModel
-from ctrobust.training.schedules import cycled_momentum, learning_rate
+from ctrobust.training.schedules import cycled_momentum, learning_rate, peak_rate
 from ctrobust.training.validation_split import hold_out
 from ctrobust.training.weight_average import WeightAverage
 
@@ -172,7 +172,12 @@ class TrainingState:
     def rate(self, step: int) -> float:
         """The learning rate of a step of the current epoch."""
         spec = self.spec
-        return learning_rate(spec.schedule, spec.lr, step, self.steps, self.progress.epoch, spec.epochs)
+        return learning_rate(spec.schedule, self.peak_rate, step, self.steps, self.progress.epoch, spec.epochs)
+
+    @property
+    def peak_rate(self) -> float:
+        """The largest rate of the schedule, as it is in the current epoch."""
+        return peak_rate(self.spec, self.progress.epoch)
 
     def order(self) -> torch.Tensor:
         """The indices of the examples in the order of the current epoch."""

@@ -1,0 +1,87 @@
+"""Dependencies: the lock file fits pyproject.toml, the page names each with its licence, and none is unused."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[1]
+
+NOT_IMPORTED = {
+    "altair": "charts of the figures",
+    "axe-core-python": "tests whether the page of results is accessible",
+    "coverage": "pytest-cov runs it",
+    "furo": "the theme of the documentation, named in its settings",
+    "jinja2": "the template of the page of results",
+    "mypy": "a command of make types",
+    "myst-parser": "the documentation's parser, named in its settings",
+    "playwright": "tests the page of results in a browser",
+    "pre-commit": "a command that developers run",
+    "pytest-cov": "a plugin of pytest",
+    "pytest-timeout": "a plugin of pytest",
+    "pytest-xdist": "a plugin of pytest",
+    "ruff": "a command of make lint",
+    "sphinx": "the command that builds the documentation",
+    "sybil": "tests the examples of the documentation",
+    "vl-convert-python": "charts of the figures as pictures",
+}
+"""Dependencies that no Python file here imports, and why they are needed."""
+
+
+def requirements() -> list[Requirement]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    return [Requirement(text) for group in groups for text in group]
+
+
+def locked() -> dict[str, str]:
+    lines = (ROOT / "requirements-lock.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def imported() -> set[str]:
+    """The distributions that the Python files of the project import."""
+    modules = {name for path in _sources() for name in _modules(path)}
+    by_module = packages_distributions()
+    return {_normal(name) for module in modules for name in by_module.get(module, ())}
+
+
+def _sources() -> Iterator[Path]:
+    for folder in ("src", "tests", "benchmarks", "docs"):
+        yield from (ROOT / folder).rglob("*.py")
+
+
+def _modules(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def _normal(name: str) -> str:
+    return re.sub("[-_.]+", "-", name).lower()
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=str)
+def test_the_lock_file_and_the_page_have_every_dependency(requirement: Requirement) -> None:
+    version = {_normal(name): found for name, found in locked().items()}[_normal(requirement.name)]
+    assert requirement.specifier.contains(version)
+    page = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    assert re.search(
+        rf"^\| {re.escape(requirement.name)} \| {re.escape(version)} \| \S+ \| [^|]+ \|$", page, re.MULTILINE
+    )
+
+
+def test_every_licence_is_declared() -> None:
+    assert "not declared" not in (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+
+
+def test_no_dependency_is_unused() -> None:
+    unused = {_normal(one.name) for one in requirements()} - imported() - NOT_IMPORTED.keys()
+    assert unused == set()
