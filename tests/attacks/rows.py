@@ -41,6 +41,7 @@ ATTACK_ROWS = {
     "square": AttackRow("queries=20", "eps=0.1,queries=70"),
     "noise": AttackRow("draws=50", "eps=0.2,draws=20"),
     "autoattack": AttackRow("queries=20", "eps=0.15,queries=70"),
+    "strong": AttackRow("queries=20", "eps=0.15,queries=70"),
     "s-fgsm": AttackRow("", "eps=0.05"),
     "s-pgd": AttackRow("steps=3", "eps=0.05,steps=4"),
     "pgd-sce": AttackRow("steps=3", "eps=0.05,steps=4"),

@@ -11,8 +11,8 @@ from ctrobust import losses
 from ctrobust.attacks import APGD, PGD, parse
 from ctrobust.attacks.attack_losses import Loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.projections import Norm
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import Norm
 from tests.attacks.apgd_states import ONE, Recorded, images, net, plain, recorded
 
 

@@ -13,7 +13,7 @@ from ctrobust.attacks import APGD
 from ctrobust.attacks.apgd import checkpoint_windows
 from ctrobust.attacks.attack_losses import Loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.projections import Norm
+from ctrobust.specs.attack_fields import Norm
 from tests.attacks.apgd_states import Recorded, images, net, plain, recorded
 from tests.attacks.conftest import Peer
 

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust.attacks import CW, PGD, parse
-from ctrobust.attacks.cw import Form
-from ctrobust.attacks.projections import Norm
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import Form, Norm
 
 NORMS = pytest.mark.parametrize("norm", ["linf", "l2"])
 EACH_FORM = pytest.mark.parametrize(("norm", "form"), [("linf", "box"), ("linf", "tanh"), ("l2", "tanh")])

@@ -38,7 +38,8 @@ every_attack = pytest.mark.parametrize("make", MAKES.values(), ids=MAKES.keys())
 every_loss = pytest.mark.parametrize("loss", [*NAMED, plain, away])
 
 # The attacks of AutoAttack have rows of their own.
-every_name = pytest.mark.parametrize("name", [name for name in ATTACKS if name != "autoattack"])
+ENSEMBLES = ("autoattack", "strong")  # their attacks are tested by themselves
+every_name = pytest.mark.parametrize("name", [name for name in ATTACKS if name not in ENSEMBLES])
 
 
 def make_attack(name: str, eps: float = 0.1, more: str = "") -> Attack:

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from ctrobust import draws
 from ctrobust.attacks import FAB, PGD, parse
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.projections import NORMS, Norm
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import NORMS, Norm
 from tests.attacks.apgd_states import ONE, Recorded
 
 every_norm = pytest.mark.parametrize("norm", NORMS)

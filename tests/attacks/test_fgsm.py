@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from ctrobust.attacks import FGSM
 from ctrobust.attacks.attack_losses import Loss
-from ctrobust.attacks.gradient_loop import Success
+from ctrobust.specs.attack_fields import Success
 
 EPS = 0.05
 

@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 from ctrobust.attacks import ATTACK_LOSSES, FGSM, MIFGSM, PGD, Attack
 from ctrobust.attacks.attack_losses import Loss, resolve_loss
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
+from ctrobust.attacks.gradient_loop import run_gradient_loop
+from ctrobust.specs.attack_fields import Success
 
 STEPS, STEP = 5, 0.02
 SIGNS = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)

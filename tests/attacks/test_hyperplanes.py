@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ctrobust.attacks.hyperplanes import hyperplane_distance, hyperplane_step
-from ctrobust.attacks.projections import NORMS, Norm
+from ctrobust.specs.attack_fields import NORMS, Norm
 
 ONE = torch.float64
 PIXEL = st.sampled_from([0.0, 1.0, 0.5]) | st.floats(0, 1, allow_subnormal=False)

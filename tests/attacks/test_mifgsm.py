@@ -7,8 +7,7 @@ from torch.nn.functional import cross_entropy
 
 from ctrobust.attacks import MIFGSM, PGD
 from ctrobust.attacks.attack_losses import Loss
-from ctrobust.attacks.gradient_loop import Success
-from ctrobust.attacks.projections import Norm
+from ctrobust.specs.attack_fields import Norm, Success
 
 EPS = 0.08
 

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from ctrobust import draws, losses
 from ctrobust.attacks import Noise
-from ctrobust.attacks.projections import Norm, distance, project
+from ctrobust.attacks.projections import distance, project
 from ctrobust.attacks.random_starts import ball_start
+from ctrobust.specs.attack_fields import Norm
 
 
 def linear(weight: list[list[float]], bias: list[float]) -> nn.Module:

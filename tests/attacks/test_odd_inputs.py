@@ -9,8 +9,8 @@ from torch.nn.functional import cross_entropy
 from ctrobust import draws
 from ctrobust.attacks import FGSM, MIFGSM, PGD, parse
 from ctrobust.attacks.attack_losses import Loss
-from ctrobust.attacks.projections import Norm
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import Norm
 
 
 def plain(logits: Tensor, y: Tensor, _: Tensor) -> Tensor:

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from ctrobust.attacks import APGD, ATTACKS, CW, FGSM, MIFGSM, PGD, AutoAttack, Square, parse
-from ctrobust.attacks.attack_text import SYNONYMS
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_text import SYNONYMS
 
 MODEL = nn.Sequential(nn.Flatten(), nn.Linear(4, 3)).eval()
 CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ctrobust.attacks.projections import Norm, distance, l2_norm, linf_bounds, project, steepest
+from ctrobust.attacks.projections import distance, l2_norm, linf_bounds, project, steepest
+from ctrobust.specs.attack_fields import Norm
 
 PIXEL = st.sampled_from([0.0, 1.0]) | st.floats(0, 1)
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from ctrobust import draws
-from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.random_starts import ball_start, near_start, normal_start
+from ctrobust.specs.attack_fields import Norm
 
 KEYS = torch.arange(50, 450)
 

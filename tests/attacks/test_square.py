@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from ctrobust import draws
 from ctrobust.attacks import PGD, Square, fuse, parse
 from ctrobust.attacks.attack_state import AttackState, ResumeState
-from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.square import CHUNK, HALVED_AFTER
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import Norm
 
 FLOAT = torch.float64
 both = pytest.mark.parametrize(("norm", "eps"), [("linf", 0.08), ("l2", 0.6)])

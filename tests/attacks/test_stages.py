@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from ctrobust.attacks import FGSM, PGD, Attack, stages
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.fused import FusedModel
-from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.stages import Stage, left_out, run_attack
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import Norm
 
 
 @dataclass(frozen=True)

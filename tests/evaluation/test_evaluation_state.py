@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ctrobust.attacks import PGD, Attack, AutoAttack, Square
 from ctrobust.errors import RunError
-from ctrobust.evaluation import evaluate, evaluate_each, evaluation_state
+from ctrobust.evaluation import StateArrays, evaluate, evaluate_each, stage_batches
 from ctrobust.outcomes import Evaluation
 
 
@@ -45,20 +44,20 @@ class MemoryStore:
     """Keeps the progress in memory and raises after a number of writes."""
 
     dies_after: int = 10**9
-    batches: list[dict[str, NDArray[Any]]] = field(default_factory=list)
-    resume: dict[str, NDArray[Any]] = field(default_factory=dict)
+    batches: list[StateArrays] = field(default_factory=list)
+    resume: dict[str, StateArrays] = field(default_factory=dict)
     writes: int = 0
 
-    def load(self) -> tuple[list[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]:
-        return self.batches, self.resume
+    def load(self) -> tuple[list[StateArrays], dict[str, StateArrays]]:
+        return self.batches, dict(self.resume)
 
-    def append(self, outcomes: dict[str, NDArray[Any]]) -> None:
+    def append(self, batch: str, outcomes: StateArrays) -> None:
         self.batches.append({name: value.copy() for name, value in outcomes.items()})
-        self.resume = {}
+        self.resume.pop(batch, None)
         self._count()
 
-    def save_resume_state(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.resume = {name: value.copy() for name, value in arrays.items()}
+    def save_resume_state(self, batch: str, arrays: StateArrays) -> None:
+        self.resume[batch] = {name: value.copy() for name, value in arrays.items()}
         self._count()
 
     def _count(self) -> None:
@@ -93,13 +92,13 @@ def test_killed_after_any_batch_it_resumes_to_the_same_outcomes(attack: Attack) 
 def test_killed_within_square_it_resumes_from_its_resume_state(monkeypatch: pytest.MonkeyPatch) -> None:
     attack = Square(eps=0.02, queries=500)
     expected = run(attack, MemoryStore(), chunk=24)
-    monkeypatch.setattr(evaluation_state, "RESUME_STATE_SECONDS", 0.0)
+    monkeypatch.setattr(stage_batches, "RESUME_STATE_SECONDS", 0.0)
     store = MemoryStore(dies_after=4)
     with pytest.raises(Killed):
         run(attack, store, chunk=24)
     assert store.batches == []
-    assert store.resume
-    assert all(name.startswith("resume.0.0.") for name in store.resume)
+    assert list(store.resume) == ["0-0"]
+    assert "found" in store.resume["0-0"]
     assert_same(run(attack, store, chunk=24), expected)
     whole = MemoryStore()
     run(attack, whole, chunk=24)
@@ -151,6 +150,12 @@ def test_outcomes_do_not_depend_on_the_chunk() -> None:
     outs = [run(ENSEMBLE, MemoryStore(), chunk=chunk) for chunk in (5, 24)]
     for out in outs[1:]:
         assert_same(out, outs[0])
+
+
+def test_the_outcomes_name_their_attack() -> None:
+    attacked, clean = evaluate(network(), examples(), ["s-pgd:eps=8/255,steps=2", None])
+    assert attacked.attack == "pgd:eps=8/255,steps=2,loss=std"
+    assert clean.attack == "none"
 
 
 def test_the_ensemble_is_as_strong_as_in_one_call() -> None:

@@ -11,12 +11,12 @@ from torch.utils.data import DataLoader, TensorDataset
 import ctrobust as ct
 from ctrobust.attacks import FGSM, PGD, Attack, AutoAttack
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.stages import Stage
 from ctrobust.data import Dataset, to_float
 from ctrobust.errors import CtrobustError, InputError
 from ctrobust.evaluation import evaluate, evaluate_each
 from ctrobust.outcomes import Evaluation, wilson
+from ctrobust.specs.attack_fields import Norm
 
 # A linear model that gives its three pixels as logits. Against it the best attack of radius e lowers the label's pixel
 # and raises the others by e, so it fools exactly where the margin is below 2 e.
@@ -348,7 +348,7 @@ class TestRefused:
 
     @pytest.mark.parametrize("value", [0, -1])
     def test_counts(self, value: int) -> None:
-        with pytest.raises(InputError, match=f"chunk is at least 1, got {value}"):
+        with pytest.raises(InputError, match=f"chunk is from 1 to 65,536, got {value}"):
             evaluate(network(), examples(), chunk=value)
         with pytest.raises(InputError, match=f"limit is at least 1, got {value}"):
             evaluate(network(), examples(), limit=value)

@@ -118,6 +118,16 @@ def test_repr_is_three_lines() -> None:
     assert "40.0% [11.8, 76.9]" in lines[2]
 
 
+@pytest.mark.parametrize(
+    ("attack", "named"), [("pgd:eps=8/255", ", pgd:eps=8/255"), ("none", ", no attack"), (None, "")]
+)
+def test_repr_names_the_attack(attack: str | None, named: str) -> None:
+    out = Evaluation.from_arrays(outcomes().arrays(), attack)
+    assert out.attack == attack
+    assert repr(out).splitlines()[0] == str(out).splitlines()[0] == f"Evaluation of 5 examples, 3 classes{named}"
+    assert "attack" not in out.arrays()
+
+
 def test_attacked_probabilities_may_be_missing() -> None:
     arrays = outcomes().arrays()
     del arrays["probabilities"]

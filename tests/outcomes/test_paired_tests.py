@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats  # type: ignore[import-untyped, unused-ignore]
 
 from ctrobust.errors import InputError
-from ctrobust.outcomes.paired_tests import McNemar, mcnemar
+from ctrobust.outcomes.paired_tests import McNemar, holm, mcnemar
 
 
 def pair(both: int, b: int, c: int, neither: int = 0) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -87,3 +87,22 @@ class TestMcNemar:
     def test_refuses(self, first: NDArray[np.bool_], second: NDArray[np.bool_], message: str) -> None:
         with pytest.raises(InputError, match=message):
             mcnemar(first, second)
+
+
+class TestHolm:
+    def test_hand_computed(self) -> None:
+        assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+
+    def test_never_above_one_nor_out_of_order(self) -> None:
+        assert holm([0.6, 0.5, 0.9]) == [1.0, 1.0, 1.0]
+        assert holm([]) == []
+        assert holm([0.2]) == [0.2]
+
+    @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+    @settings(max_examples=60, deadline=None)
+    def test_between_the_raw_and_the_bonferroni_value_and_as_ordered(self, values: list[float]) -> None:
+        found = holm(values)
+        for raw, corrected in zip(values, found, strict=True):
+            assert raw <= corrected <= min(1.0, raw * len(values)) or corrected == max(found)
+        order = np.argsort(values, kind="stable")
+        assert list(np.array(found)[order]) == sorted(found)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 
 from ctrobust.attacks.apgd import APGD
 from ctrobust.attacks.attack_losses import ATTACK_LOSSES
-from ctrobust.attacks.attack_text import Value, parse_attack
 from ctrobust.attacks.autoattack import AutoAttack
 from ctrobust.attacks.base import Attack
 from ctrobust.attacks.cw import CW
@@ -16,28 +15,41 @@ from ctrobust.attacks.noise import Noise
 from ctrobust.attacks.pgd import PGD
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.square import Square
+from ctrobust.attacks.strong import Strong
+from ctrobust.specs.attack_fields import (
+    NORMS,
+    APGDFields,
+    AttackFields,
+    AutoAttackFields,
+    CWFields,
+    FABFields,
+    FGSMFields,
+    MIFGSMFields,
+    NoiseFields,
+    Norm,
+    PGDFields,
+    SquareFields,
+    StrongFields,
+)
+from ctrobust.specs.attack_names import ATTACK_NAMES
+from ctrobust.specs.attack_text import Value, parse_attack
+
+ATTACK_CLASSES: dict[type[AttackFields], Callable[..., Attack]] = {
+    FGSMFields: FGSM,
+    PGDFields: PGD,
+    MIFGSMFields: MIFGSM,
+    CWFields: CW,
+    APGDFields: APGD,
+    FABFields: FAB,
+    SquareFields: Square,
+    NoiseFields: Noise,
+    AutoAttackFields: AutoAttack,
+    StrongFields: Strong,
+}
+"""Maps the fields of each attack to its class."""
 
 ATTACKS: dict[str, tuple[Callable[..., Attack], Mapping[str, Value]]] = {
-    "fgsm": (FGSM, {}),
-    "pgd": (PGD, {}),
-    "mifgsm": (MIFGSM, {}),
-    "cw": (CW, {}),
-    "cw-tanh": (CW, {"form": "tanh"}),
-    "cw-pgd": (CW, {"form": "pgd"}),
-    "cw-l2": (CW, {"norm": "l2"}),
-    "apgd": (APGD, {}),
-    "apgd-ce": (APGD, {"loss": "ce"}),
-    "apgd-t": (APGD, {"loss": "dlr", "targets": 9}),
-    "apgd-dlr": (APGD, {"loss": "dlr"}),
-    "s-apgd": (APGD, {"loss": "std"}),
-    "fab": (FAB, {}),
-    "fab-t": (FAB, {"targets": 9}),
-    "square": (Square, {}),
-    "noise": (Noise, {}),
-    "autoattack": (AutoAttack, {}),
-    "s-fgsm": (FGSM, {"loss": "std"}),
-    "s-pgd": (PGD, {"loss": "std"}),
-    "pgd-sce": (PGD, {"loss": "sce(gamma=5)"}),
+    name: (ATTACK_CLASSES[fields], preset) for name, (fields, preset) in ATTACK_NAMES.items()
 }
 """Maps each name to a class and the fields that the name sets."""
 
@@ -49,12 +61,15 @@ __all__ = [
     "FAB",
     "FGSM",
     "MIFGSM",
+    "NORMS",
     "PGD",
     "Attack",
     "AttackResult",
     "AutoAttack",
     "Noise",
+    "Norm",
     "Square",
+    "Strong",
     "fuse",
     "parse",
     "revision",

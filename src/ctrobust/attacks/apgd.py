@@ -1,20 +1,18 @@
 """Auto-PGD of Croce and Hein, and with loss="std" the paper's S-APGD."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
 from ctrobust import draws
 from ctrobust.attacks.apgd_state import APGDState
-from ctrobust.attacks.attack_losses import Loss, resolve_loss
+from ctrobust.attacks.attack_losses import resolve_loss
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.base import Attack
-from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
-from ctrobust.attacks.projections import NORMS, Norm, steepest
+from ctrobust.attacks.projections import steepest
 from ctrobust.attacks.random_starts import sphere_start
 from ctrobust.attacks.stages import Stage
-from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import APGDFields
 
 MOMENTUM = 0.75
 """The paper's alpha: the weight of the new step; the previous step has the rest."""
@@ -40,7 +38,7 @@ def checkpoint_windows(steps: int) -> dict[int, int]:
 
 
 @dataclass(frozen=True)
-class APGD(Attack):
+class APGD(APGDFields, Attack):
     """PGD with momentum and a step size of 2 eps that is halved for each example whose loss stalls.
 
     z = P(x_k + s_k sign grad L(x_k));  x_{k+1} = P(x_k + a (z - x_k) + (1 - a) (x_k - x_{k-1})),  a = .75, first 1
@@ -75,33 +73,6 @@ class APGD(Attack):
         apgd:eps=8/255,loss=dlr,targets=9
     """
 
-    revision: ClassVar[int] = 0
-
-    eps: float
-    steps: int = 100
-    loss: str | Loss = "ce"
-    norm: Norm = "linf"
-    rho: float = 0.75
-    restarts: int = 1
-    eot: int = 1
-    targets: int = 0
-    targeted: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        for name in ("steps", "restarts", "eot"):
-            check_count(getattr(self, name), name)
-        check_share(self.rho, "rho")
-        if type(self.targets) is not int or self.targets < 0:
-            raise InputError(f"targets is a whole number of at least 0, got {self.targets}")
-        if self.targets and self.targeted:
-            raise InputError(
-                f"targets={self.targets} selects wrong classes and needs targeted=false, got targeted=true"
-            )
-        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted, toward_target=self.targets > 0))
-
     def run_stage(self, state: AttackState, stage: Stage) -> None:
         state.drop_misclassified()
         index = state.active()
@@ -109,7 +80,8 @@ class APGD(Attack):
             return
         attack_loss, x, windows = resolve_loss(self.loss), state.x[index], checkpoint_windows(self.steps)
         stream = draws.stream(self.seed, "apgd", stage.restart, stage.target)
-        adv = sphere_start(x, state.keys[index], stream, self.eps, self.norm)
+        cold = stage.restart + stage.target  # towards a target class there is no warm start
+        adv = state.start(index, cold, lambda x, keys: sphere_start(x, keys, stream, self.eps, self.norm))
         apgd_state = APGDState.begin(index, x, adv, 2 * self.eps)
         targets = state.target(torch.arange(len(state.x), device=x.device), stage.target) if stage.target else None
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ctrobust.attacks.projections import Norm, project
+from ctrobust.attacks.projections import project
+from ctrobust.specs.attack_fields import Norm
 
 
 @dataclass

@@ -6,8 +6,7 @@ stalls; the gradients of these forms do not: CE's is the log-odds d = log sum_{j
 SCE's is log SCE; STD's is log STD; that of the probability margin L = max_{j != y} p_j - p_y is log (1 + L) / (1 - L).
 """
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,11 +15,11 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
 from ctrobust import losses
-from ctrobust.attacks.attack_text import Value, closest, format_call, parse_call
 from ctrobust.errors import InputError
 from ctrobust.losses.classes import label_class, wrong_classes
 from ctrobust.losses.inputs import checked_logits
 from ctrobust.losses.probability_margin import probability_margin_log_odds
+from ctrobust.specs.attack_loss_text import parse_loss
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """A loss in Python: (logits, y, clean_logits) -> (N,)."""
@@ -75,11 +74,10 @@ class AttackLoss:
 
 @dataclass(frozen=True)
 class _Entry:
-    """One named loss.
+    """One named loss; its parameters are in `specs.attack_loss_text`.
 
     Attributes:
         make: makes the loss from its parameters.
-        defaults: defaults of the parameters.
         divergence: whether the loss compares with the clean logits.
         classes: the fewest classes for which the loss is defined.
         toward_target: (logits, y, target) -> (N,) and the fewest classes that it needs; None if there is no such form.
@@ -87,7 +85,6 @@ class _Entry:
     """
 
     make: Callable[..., Loss]
-    defaults: Mapping[str, Value]
     divergence: bool = False
     classes: int = 2
     toward_target: tuple[Loss, int] | None = None
@@ -148,49 +145,17 @@ def _pmargin() -> Loss:
 
 
 ATTACK_LOSSES: dict[str, _Entry] = {
-    "ce": _Entry(_ce, {}, toward_target=(lambda z, _, t: -log_odds(z, t), 2), log_form=_log_form_of_odds),
-    "sce": _Entry(_sce, {"gamma": 2.0}, classes=3, log_form=_log_form_of_log),
-    "kl": _Entry(_kl, {}, divergence=True),
-    "skl": _Entry(_skl, {"gamma": 2.0, "std_at": "adv"}, divergence=True, classes=3),
-    "std": _Entry(_std, {}, classes=3, log_form=_log_form_of_log),
-    "dlr": _Entry(_dlr, {}, classes=3, toward_target=(losses.dlr_targeted, 4)),
-    "margin": _Entry(_margin, {}, toward_target=(_margin_toward_target, 2)),
+    "ce": _Entry(_ce, toward_target=(lambda z, _, t: -log_odds(z, t), 2), log_form=_log_form_of_odds),
+    "sce": _Entry(_sce, classes=3, log_form=_log_form_of_log),
+    "kl": _Entry(_kl, divergence=True),
+    "skl": _Entry(_skl, divergence=True, classes=3),
+    "std": _Entry(_std, classes=3, log_form=_log_form_of_log),
+    "dlr": _Entry(_dlr, classes=3, toward_target=(losses.dlr_targeted, 4)),
+    "margin": _Entry(_margin, toward_target=(_margin_toward_target, 2)),
     "pmargin": _Entry(
-        _pmargin, {}, toward_target=(probability_margin_log_odds, 2), log_form=_log_form_of_probability_margin
+        _pmargin, toward_target=(probability_margin_log_odds, 2), log_form=_log_form_of_probability_margin
     ),
 }
-
-
-def _resolve(text: str) -> tuple[str, dict[str, Value]]:
-    """Return the name and all parameters of a loss given as text."""
-    name, given = parse_call(text)
-    if name not in ATTACK_LOSSES:
-        raise InputError(f"unknown loss {name!r}; {closest(name, list(ATTACK_LOSSES))}")
-    defaults = ATTACK_LOSSES[name].defaults
-    for key, value in given.items():
-        if key not in defaults:
-            allowed = f"takes {', '.join(defaults)}" if defaults else "takes no parameters"
-            raise InputError(f"loss {name!r} {allowed}; got {key!r}")
-        if isinstance(defaults[key], str) is not isinstance(value, str):
-            raise InputError(f"loss {name!r}: {key}={value!r} is not of the kind of its default {defaults[key]!r}")
-    parameters = {**defaults, **given}
-    if isinstance(gamma := parameters.get("gamma", 0.0), float) and not 0 <= gamma < math.inf:
-        raise InputError(f"loss {name!r}: gamma is finite and at least 0, got {gamma}")
-    if parameters.get("std_at", "adv") not in ("adv", "clean"):
-        raise InputError(f"loss {name!r}: std_at is adv or clean, got {parameters['std_at']!r}")
-    return name, parameters
-
-
-def canonical_loss(text: str) -> str:
-    """Return the canonical text of a loss: parameters in order, without those at their default.
-
-    Example:
-        >>> canonical_loss("skl( gamma = 1.0, std_at=adv)"), canonical_loss("sce(gamma=2)")
-        ('skl(gamma=1)', 'sce')
-    """
-    name, parameters = _resolve(text)
-    defaults = ATTACK_LOSSES[name].defaults
-    return format_call(name, {key: value for key, value in parameters.items() if value != defaults[key]})
 
 
 def resolve_loss(loss: str | Loss) -> AttackLoss:
@@ -202,7 +167,7 @@ def resolve_loss(loss: str | Loss) -> AttackLoss:
     """
     if not isinstance(loss, str):
         return AttackLoss(_wrap_callable(loss), needs_clean=True, flat_at_clean=False)
-    name, parameters = _resolve(loss)
+    name, parameters = parse_loss(loss)
     entry = ATTACK_LOSSES[name]
     toward_target = None if entry.toward_target is None else entry.toward_target[0]
     return AttackLoss(entry.make(**parameters), entry.divergence, entry.divergence, toward_target, entry.log_form)
@@ -223,16 +188,6 @@ def _wrap_callable(loss: Loss) -> Loss:
     return call
 
 
-def with_target_form() -> list[str]:
-    """List the losses that have a form that leads to a given class."""
-    return [name for name, entry in ATTACK_LOSSES.items() if entry.toward_target is not None]
-
-
-def has_target_form(loss: str | Loss) -> bool:
-    """Return whether a loss has a form that leads to a given class."""
-    return isinstance(loss, str) and _resolve(loss)[0] in with_target_form()
-
-
 def least_classes(loss: str | Loss, *, toward_target: bool = False) -> int:
     """Return the fewest classes for which the loss, or its form toward a target, is defined.
 
@@ -242,5 +197,5 @@ def least_classes(loss: str | Loss, *, toward_target: bool = False) -> int:
     """
     if not isinstance(loss, str):
         return 2
-    entry = ATTACK_LOSSES[_resolve(loss)[0]]
+    entry = ATTACK_LOSSES[parse_loss(loss)[0]]
     return entry.toward_target[1] if toward_target and entry.toward_target is not None else entry.classes

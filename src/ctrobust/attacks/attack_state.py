@@ -64,6 +64,8 @@ class AttackState:
         fooled: (N,) bool.
         forwards, backwards: (N,) int64.
         resume_state: where a long stage stores its state.
+        warm_start: (N, ...) images in the ball from which the first restart begins instead of its own start; None where
+            there are none.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class AttackState:
         verify_last: bool = True,
         verify_successes: bool = True,
         resume_state: ResumeState | None = None,
+        warm_start: Tensor | None = None,
     ) -> None:
         self.model = model
         self.original = model.original if isinstance(model, FusedModel) else model
@@ -89,7 +92,7 @@ class AttackState:
         self.fooled = torch.zeros(len(x), dtype=torch.bool, device=x.device)
         self.forwards = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         self.backwards = torch.zeros_like(self.forwards)
-        self.resume_state = resume_state or ResumeState()
+        self.resume_state, self.warm_start = resume_state or ResumeState(), warm_start
         self._clean = None if clean_logits is None else check_logits(clean_logits.detach().clone(), self.y)
         self._verified = self.fooled.clone()
         self._labels_fit = 0 if self._clean is None else self._clean.shape[1]
@@ -131,6 +134,13 @@ class AttackState:
         """Return (n,) the wrong class of that rank, from 1, by the clean logits."""
         wrong = self.clean[index].scatter(1, self.y[index, None], -torch.inf)
         return wrong.argsort(stable=True, dim=1, descending=True)[:, rank - 1]
+
+    def start(self, index: Tensor, restart: int, cold: Callable[[Tensor, Tensor], Tensor] | None) -> Tensor:
+        """Return where the examples at these positions begin: the warm start, `cold(x, keys)`, or the image itself."""
+        if self.warm_start is not None and restart == 0:
+            return self.warm_start[index]
+        x = self.x[index]
+        return x if cold is None else cold(x, self.keys[index])
 
     def forward(self, at: Tensor, index: Tensor) -> Tensor:
         """Return the logits (n, C) of images (n, ...) of the examples at these positions."""

@@ -1,22 +1,17 @@
 """AutoAttack of Croce and Hein: the parameter-free ensemble by which robust accuracies are compared."""
 
-import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 from ctrobust.attacks.apgd import APGD
 from ctrobust.attacks.base import Attack
 from ctrobust.attacks.fab import FAB
-from ctrobust.attacks.field_checks import check_choice, check_count, check_eps
-from ctrobust.attacks.projections import NORMS, Norm
 from ctrobust.attacks.square import Square
-from ctrobust.attacks.stages import Stage
-
-Version = Literal["standard", "plus", "rand"]
+from ctrobust.attacks.stages import Stage, ensemble_stages
+from ctrobust.specs.attack_fields import AutoAttackFields
 
 
 @dataclass(frozen=True)
-class AutoAttack(Attack):
+class AutoAttack(AutoAttackFields, Attack):
     """Several attacks in turn, each from the clean image and only on the examples that are still robust.
 
     standard: APGD-CE, APGD-T, FAB-T, Square. plus: APGD-CE, APGD-DLR and FAB with 5 restarts, Square, APGD-T, FAB-T.
@@ -36,20 +31,7 @@ class AutoAttack(Attack):
         autoattack:eps=8/255 20
     """
 
-    revision: ClassVar[int] = 0
     steps = 100
-
-    eps: float
-    norm: Norm = "linf"
-    version: Version = "standard"
-    queries: int = 5000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        check_choice(self.version, "version", ("standard", "plus", "rand"))
-        check_count(self.queries, "queries")
 
     def attacks(self) -> tuple[Attack, ...]:
         """Return the attacks of the ensemble, in their order."""
@@ -69,6 +51,4 @@ class AutoAttack(Attack):
 
     def stages(self) -> tuple[Stage, ...]:
         """List every restart and target class of every attack."""
-        return tuple(
-            dataclasses.replace(stage, optional=True) for attack in self.attacks() for stage in attack.stages()
-        )
+        return ensemble_stages(self.attacks())

@@ -7,18 +7,19 @@ from torch import Tensor, nn
 
 from ctrobust.attacks.attack_losses import Loss, least_classes
 from ctrobust.attacks.attack_state import AttackState
-from ctrobust.attacks.attack_text import format_attack
 from ctrobust.attacks.other_libraries import check_constructor
-from ctrobust.attacks.projections import Norm
 from ctrobust.attacks.result import AttackResult
 from ctrobust.attacks.stages import Stage, run_attack
+from ctrobust.specs.attack_fields import Norm
+from ctrobust.specs.attack_text import format_attack
 
 
 class Attack:
     """A frozen value, called on a model that takes images in [0, 1] and returns logits; `str` is its canonical text.
 
-    A subclass is a frozen dataclass: its fields, their checks in `__post_init__`, and `run_stage`. Its name in lower
-    case is the attack's name in texts. Attributes with a value here may be left out by a subclass.
+    A subclass is a frozen dataclass that inherits its fields with their checks from `specs.attack_fields` and adds
+    `run_stage`. Its name in lower case is the attack's name in texts. Attributes with a value here may be left out by a
+    subclass.
 
     Attributes:
         revision: raised by one when the attack's outcomes change, so that stored outcomes are computed again.
@@ -49,7 +50,7 @@ class Attack:
         return super().__new__(cls)
 
     def __str__(self) -> str:
-        return format_attack(self, type(self).__name__.lower())
+        return format_attack(self)
 
     def __call__(self, model: nn.Module, x: Tensor, y: Tensor, keys: Tensor | None = None) -> Tensor:
         """Attack images x (N, ...) with labels y (N,) and return the attacked images.

@@ -1,7 +1,7 @@
 """The attacks of Carlini and Wagner in l-infinity, in three forms, and in l2."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,20 +12,11 @@ from ctrobust.attacks.base import Attack
 from ctrobust.attacks.cw_box import run_line_search
 from ctrobust.attacks.cw_l2 import BinarySearch
 from ctrobust.attacks.cw_linf import TauSchedule
-from ctrobust.attacks.field_checks import check_choice, check_count, check_eps
 from ctrobust.attacks.pgd import PGD
-from ctrobust.attacks.projections import NORMS, Norm, distance, project
+from ctrobust.attacks.projections import distance, project
 from ctrobust.attacks.stages import Stage
 from ctrobust.attacks.tanh_descent import TanhAdam
-from ctrobust.errors import InputError
-
-Form = Literal["box", "tanh", "pgd"]
-
-STEPS: dict[Norm, dict[Form, int]] = {
-    "linf": {"box": 10, "tanh": 10, "pgd": 20},
-    "l2": {"tanh": 100, "pgd": 20},
-}
-"""Norm -> its forms, the default first -> default number of steps, of a round or of a search for form "tanh"."""
+from ctrobust.specs.attack_fields import CWFields
 
 
 class WeightSchedule(Protocol):
@@ -49,7 +40,7 @@ class WeightSchedule(Protocol):
 
 
 @dataclass(frozen=True)
-class CW(Attack):
+class CW(CWFields, Attack):
     """Increase the margin max_{j != y} z_j - z_y with a small perturbation d; success is an image inside the ball.
 
     Form "box", the paper's, is CarliniLInfMethod of ART up to 1.8.1, in linf only: it minimizes max(0, confidence -
@@ -80,34 +71,6 @@ class CW(Attack):
         >>> print(CW(eps=8 / 255))
         cw:eps=8/255,form=box,steps=10
     """
-
-    revision: ClassVar[int] = 0
-
-    eps: float
-    norm: Norm = "linf"
-    form: Form = None  # type: ignore[assignment]  # resolved in __post_init__
-    steps: int = None  # type: ignore[assignment]  # resolved in __post_init__
-    lr: float = 0.01
-    confidence: float = 0.0
-    searches: int = 9
-    targeted: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        forms = STEPS[self.norm]
-        if self.form is None:
-            object.__setattr__(self, "form", next(iter(forms)))
-        check_choice(self.form, f"form of norm {self.norm}", tuple(forms))
-        if self.steps is None:
-            object.__setattr__(self, "steps", forms[self.form])
-        for name in ("steps", "searches"):
-            check_count(getattr(self, name), name)
-        if not 0.0 < self.lr <= 1.0:
-            raise InputError(f"lr is more than 0 and at most 1, got {self.lr}")
-        if not 0.0 <= self.confidence < torch.inf:
-            raise InputError(f"confidence is finite and at least 0, got {self.confidence}")
 
     def stages(self) -> tuple[Stage, ...]:
         """Return the stage of PGD on the margin for form "pgd"."""

@@ -1,8 +1,6 @@
 """The fast adaptive boundary attack of Croce and Hein."""
 
-import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,19 +9,18 @@ from ctrobust import draws
 from ctrobust.attacks.attack_losses import resolve_loss
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.base import Attack
-from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_share
 from ctrobust.attacks.hyperplanes import hyperplane_distance, hyperplane_step
-from ctrobust.attacks.projections import NORMS, Norm, distance, least, project
+from ctrobust.attacks.projections import distance, least, project
 from ctrobust.attacks.random_starts import sphere_start
 from ctrobust.attacks.stages import Stage
-from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import FABFields
 
 MIN_LENGTH = 1e-8
 """Lower bound of |d_1| and |d_2| in their ratio, so that it is defined where both are zero."""
 
 
 @dataclass(frozen=True)
-class FAB(Attack):
+class FAB(FABFields, Attack):
     """Iterated projection onto the linearized decision boundary, biased towards the clean image.
 
     x_k <- (1 - a) (x_k + overshoot d_1) + a (x + overshoot d_2),  a = min(|d_1| / (|d_1| + |d_2|), alpha_max)
@@ -59,30 +56,6 @@ class FAB(Attack):
         >>> print(FAB(eps=8 / 255, targets=9))
         fab:eps=8/255,targets=9
     """
-
-    revision: ClassVar[int] = 0
-
-    eps: float
-    steps: int = 100
-    norm: Norm = "linf"
-    targets: int = 0
-    restarts: int = 1
-    alpha_max: float = 0.1
-    overshoot: float = 1.05
-    beta: float = 0.9
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        for name in ("steps", "restarts"):
-            check_count(getattr(self, name), name)
-        if type(self.targets) is not int or self.targets < 0:
-            raise InputError(f"targets is a whole number of at least 0, got {self.targets}")
-        for name in ("alpha_max", "beta"):
-            check_share(getattr(self, name), name)
-        if not 1.0 <= self.overshoot < math.inf:
-            raise InputError(f"overshoot is finite and at least 1, got {self.overshoot}")
 
     def uses_keys(self) -> bool:
         return self.restarts > 1

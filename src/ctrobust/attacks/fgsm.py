@@ -1,23 +1,22 @@
 """The fast gradient sign method, and with loss="std" the paper's S-FGSM."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.attack_losses import Loss, resolve_loss
+from ctrobust.attacks.attack_losses import resolve_loss
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.base import Attack
-from ctrobust.attacks.field_checks import check_choice, check_eps, check_loss
-from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
-from ctrobust.attacks.projections import NORMS, Norm, steepest
+from ctrobust.attacks.gradient_loop import run_gradient_loop
+from ctrobust.attacks.projections import steepest
 from ctrobust.attacks.random_starts import near_start
 from ctrobust.attacks.stages import Stage
+from ctrobust.specs.attack_fields import FGSMFields
 
 
 @dataclass(frozen=True)
-class FGSM(Attack):
+class FGSM(FGSMFields, Attack):
     """FGSM, one step of size eps along the sign of the gradient: clip(x + eps sign grad L(f(x), y), 0, 1).
 
     KL and SKL, whose gradient at x is zero, are differentiated at x + 0.001 N(0, 1). In l2 (the fast gradient method)
@@ -37,21 +36,7 @@ class FGSM(Attack):
         fgsm:eps=8/255,loss=sce(gamma=5)
     """
 
-    revision: ClassVar[int] = 0
     steps = 1
-
-    eps: float
-    loss: str | Loss = "ce"
-    norm: Norm = "linf"
-    targeted: bool = False
-    success: Success = "any"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        check_choice(self.success, "success", ("any", "last"))
-        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
     def uses_keys(self) -> bool:
         """Return whether the loss needs a random start: other losses are differentiated at the image itself."""

@@ -10,7 +10,10 @@ from ctrobust.errors import InputError
 
 LOGITS_NOT_FINITE = "the model's logits are not all finite: NaN or infinity found"
 GRADIENT_IS_NAN = "the gradient with respect to the images is NaN: model or loss has none there"
-NO_GRADIENT = "the model's logits cannot be differentiated by the images: does it detach them, or is it under no_grad?"
+NO_GRADIENT = (
+    "the model's logits cannot be differentiated by the images: does it detach them, or is it under no_grad? A model "
+    "without gradients can be attacked by square or noise"
+)
 
 
 def magnitude(values: Tensor) -> Tensor:

@@ -1,15 +1,12 @@
 """The loop of plain gradient attacks: increase a loss step by step, and drop fooled examples."""
 
 from collections.abc import Callable
-from typing import Literal
 
 from torch import Tensor
 
 from ctrobust.attacks.attack_losses import AttackLoss
 from ctrobust.attacks.attack_state import AttackState
-
-Success = Literal["any", "last"]
-"""`any`: the first iterate that fools the model ends an example's attack; `last`: only the final iterate counts."""
+from ctrobust.specs.attack_fields import Success
 
 
 def run_gradient_loop(
@@ -21,9 +18,12 @@ def run_gradient_loop(
     steps: int,
     success: Success,
     eot: int = 1,
+    restart: int = 0,
     verify_last: bool = True,
 ) -> None:
     """Start from `start(x, keys)`, or from x itself, and make steps `step(index, x, adv, gradient)` -> next iterate.
+
+    A warm start of the attack state takes the place of `start`.
 
     If `verify_last` is false, the final iterate is not classified; examples not fooled before it count as robust.
     """
@@ -33,7 +33,7 @@ def run_gradient_loop(
     if not len(index):
         return
     x = state.x[index]
-    adv = x if start is None else start(x, state.keys[index])
+    adv = state.start(index, restart, start)
 
     for _ in range(steps):
         if not len(index):

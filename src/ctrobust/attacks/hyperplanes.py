@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ctrobust.attacks.projections import Norm
+from ctrobust.specs.attack_fields import Norm
 
 
 def _normalized(normal: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:

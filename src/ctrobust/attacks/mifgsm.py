@@ -1,24 +1,23 @@
 """The momentum iterative fast gradient sign method."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.attack_losses import Loss, resolve_loss
+from ctrobust.attacks.attack_losses import resolve_loss
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.base import Attack
-from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
-from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
-from ctrobust.attacks.projections import NORMS, Norm, project, steepest
+from ctrobust.attacks.gradient_loop import run_gradient_loop
+from ctrobust.attacks.projections import project, steepest
 from ctrobust.attacks.random_starts import near_start
 from ctrobust.attacks.stages import Stage
+from ctrobust.specs.attack_fields import MIFGSMFields
 
 
 @dataclass(frozen=True)
-class MIFGSM(Attack):
+class MIFGSM(MIFGSMFields, Attack):
     """MI-FGSM, steps along the sign of an accumulated gradient, from the image itself.
 
     g <- momentum g + grad / mean |grad|;  x_adv <- clip(x_adv + step_size sign g) to the ball, then the box
@@ -39,30 +38,6 @@ class MIFGSM(Attack):
         >>> print(MIFGSM(eps=8 / 255, momentum=0.9))
         mifgsm:eps=8/255,momentum=0.9
     """
-
-    revision: ClassVar[int] = 0
-
-    eps: float
-    steps: int = 10
-    step_size: float | None = None
-    momentum: float = 1.0
-    loss: str | Loss = "ce"
-    norm: Norm = "linf"
-    eot: int = 1
-    targeted: bool = False
-    success: Success = "any"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        for name in ("steps", "eot"):
-            check_count(getattr(self, name), name)
-        if self.step_size is not None:
-            check_eps(self.step_size, self.norm, "step_size")
-        check_share(self.momentum, "momentum")
-        check_choice(self.success, "success", ("any", "last"))
-        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
     def uses_keys(self) -> bool:
         """Return whether the loss needs a random start: other losses are differentiated at the image itself."""

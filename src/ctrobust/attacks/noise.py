@@ -8,15 +8,15 @@ import torch
 from ctrobust import losses
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.base import Attack
-from ctrobust.attacks.field_checks import check_choice, check_count, check_eps
-from ctrobust.attacks.projections import NORMS, Norm, project
+from ctrobust.attacks.projections import project
 from ctrobust.attacks.random_starts import ball_start
 from ctrobust.attacks.stages import Stage
 from ctrobust.draws import stream
+from ctrobust.specs.attack_fields import NoiseFields
 
 
 @dataclass(frozen=True)
-class Noise(Attack):
+class Noise(NoiseFields, Attack):
     """Independent draws x_k = clip(x + u_k, 0, 1), u_k uniform in the ball.
 
     An example's attack ends at its first misclassified draw; an example that is never misclassified gets the draw of
@@ -34,18 +34,7 @@ class Noise(Attack):
         noise:eps=8/255,draws=100
     """
 
-    revision: ClassVar[int] = 0
     step_cost: ClassVar[float] = 1.0
-
-    eps: float
-    draws: int = 1000
-    norm: Norm = "linf"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        check_count(self.draws, "draws")
 
     @property
     def steps(self) -> int:  # type: ignore[override]

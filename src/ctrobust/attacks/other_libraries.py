@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from torch import nn
 
-from ctrobust.attacks.attack_text import SYNONYMS, field_hint, format_number
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_text import SYNONYMS, field_hint, format_number
 
 
 def check_constructor(

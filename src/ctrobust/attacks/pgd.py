@@ -1,23 +1,22 @@
 """Projected gradient descent, and with loss="std" the paper's S-PGD."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.attack_losses import Loss, resolve_loss
+from ctrobust.attacks.attack_losses import resolve_loss
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.base import Attack
-from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss
-from ctrobust.attacks.gradient_loop import Success, run_gradient_loop
-from ctrobust.attacks.projections import NORMS, Norm, project, steepest
+from ctrobust.attacks.gradient_loop import run_gradient_loop
+from ctrobust.attacks.projections import project, steepest
 from ctrobust.attacks.random_starts import ball_start, near_start
 from ctrobust.attacks.stages import Stage
+from ctrobust.specs.attack_fields import PGDFields
 
 
 @dataclass(frozen=True)
-class PGD(Attack):
+class PGD(PGDFields, Attack):
     """PGD, steps along the gradient's sign from a uniform start, each projected on the ball and then on the box.
 
     x_adv <- clip(x + clip(x_adv + step_size sign grad L(f(x_adv), y) - x, -eps, eps), 0, 1)
@@ -44,30 +43,6 @@ class PGD(Attack):
         pgd:eps=8/255,step_size=2/255,loss=std
     """
 
-    revision: ClassVar[int] = 0
-
-    eps: float
-    steps: int = 20
-    step_size: float | None = None
-    loss: str | Loss = "ce"
-    norm: Norm = "linf"
-    random_start: bool = True
-    restarts: int = 1
-    eot: int = 1
-    targeted: bool = False
-    success: Success = "any"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        for name in ("steps", "restarts", "eot"):
-            check_count(getattr(self, name), name)
-        if self.step_size is not None:
-            check_eps(self.step_size, self.norm, "step_size")
-        check_choice(self.success, "success", ("any", "last"))
-        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
-
     def uses_keys(self) -> bool:
         return self.random_start or resolve_loss(self.loss).flat_at_clean
 
@@ -87,5 +62,5 @@ class PGD(Attack):
         run_gradient_loop(
             state, attack_loss,
             start=start if self.random_start or attack_loss.flat_at_clean else None, step=step, steps=self.steps,
-            success=self.success, eot=self.eot, verify_last=state.verify_last,
+            success=self.success, eot=self.eot, restart=stage.restart, verify_last=state.verify_last,
         )  # fmt: skip

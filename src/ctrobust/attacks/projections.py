@@ -1,12 +1,9 @@
 """Steps and projections in the l-infinity and l2 norm, including the projection on the pixel box [0, 1]."""
 
-from typing import Literal
-
 import torch
 from torch import Tensor
 
-Norm = Literal["linf", "l2"]
-NORMS: tuple[Norm, ...] = ("linf", "l2")
+from ctrobust.specs.attack_fields import Norm
 
 TINY = 1e-12
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.projections import TINY, Norm, l2_norm, project, steepest
+from ctrobust.attacks.projections import TINY, l2_norm, project, steepest
+from ctrobust.specs.attack_fields import Norm
 
 
 def ball_start(x: Tensor, keys: Tensor, stream: int, eps: float, norm: Norm) -> Tensor:

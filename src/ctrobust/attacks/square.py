@@ -3,6 +3,7 @@
 import bisect
 import functools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,14 +11,14 @@ import torch
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.attack_losses import AttackLoss, Loss, resolve_loss
+from ctrobust.attacks.attack_losses import AttackLoss, resolve_loss
 from ctrobust.attacks.attack_state import AttackState
 from ctrobust.attacks.base import Attack
-from ctrobust.attacks.field_checks import check_choice, check_count, check_eps, check_loss, check_share
-from ctrobust.attacks.projections import NORMS, Norm
+from ctrobust.attacks.projections import distance
 from ctrobust.attacks.square_moves import SQUARE_SAMPLERS
 from ctrobust.attacks.stages import Stage
 from ctrobust.errors import InputError
+from ctrobust.specs.attack_fields import SquareFields
 
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 """The squares' area is halved after each of these queries."""
@@ -30,7 +31,7 @@ CHUNK = 64
 
 
 @dataclass(frozen=True)
-class Square(Attack):
+class Square(SquareFields, Attack):
     """Random search: a square of random sign at a random position is accepted where it increases the loss.
 
     x_new = clip(x_adv + (+-2 eps per channel, in a square));  x_adv <- x_new where L(f(x_new), y) > L(f(x_adv), y)
@@ -58,26 +59,7 @@ class Square(Attack):
         (29, 3)
     """
 
-    revision: ClassVar[int] = 0
     step_cost: ClassVar[float] = 1.0
-
-    eps: float
-    queries: int = 5000
-    norm: Norm = "linf"
-    p: float = 0.8
-    rescale: bool = False
-    restarts: int = 1
-    targeted: bool = False
-    loss: str | Loss = "margin"
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_choice(self.norm, "norm", NORMS)
-        check_eps(self.eps, self.norm)
-        for name in ("queries", "restarts"):
-            check_count(getattr(self, name), name)
-        check_share(self.p, "p")
-        object.__setattr__(self, "loss", check_loss(self.loss, targeted=self.targeted))
 
     @property
     def steps(self) -> int:  # type: ignore[override]
@@ -98,7 +80,7 @@ class Square(Attack):
             raise InputError(f"Square needs images of shape (N, C, H, W), got {tuple(state.x.shape)}")
         state.drop_misclassified()
         stream, sampler = draws.stream(self.seed, "square", stage.restart), SQUARE_SAMPLERS[self.norm]
-        stored = _restore(state, stream)
+        stored = _restore(self, state, stream)
         index = state.active()
         if not len(index):
             return
@@ -190,12 +172,28 @@ def _snapshot(state: AttackState, search: _Search, query: int) -> dict[str, Tens
     return {"found": state.found.clone(), "fooled": state.fooled.clone(), "value": value, **counts, **numbers}
 
 
-def _restore(state: AttackState, stream: int) -> dict[str, Tensor] | None:
-    """Restore the attack state from a stored snapshot of this stream and return it; None if there is none."""
+def _restore(attack: Square, state: AttackState, stream: int) -> dict[str, Tensor] | None:
+    """Restore the attack state from a stored snapshot of this stream and return it; None if there is none that fits."""
     snapshot = state.resume_state.read()
-    if snapshot is None or int(snapshot["stream"]) != stream:
+    if snapshot is None or not _fits(attack, state, snapshot, stream):
         return None
     snapshot = {name: tensor.to(state.x.device) for name, tensor in snapshot.items()}
     for name in ("found", "fooled", "forwards", "backwards"):
         getattr(state, name).copy_(snapshot[name])
     return snapshot
+
+
+def _fits(attack: Square, state: AttackState, snapshot: Mapping[str, Tensor], stream: int) -> bool:
+    """Return whether a snapshot was taken of this batch in this stream: it may come from a damaged file."""
+    number, rows = torch.zeros((), dtype=torch.int64), len(state.x)
+    expected = {
+        "found": state.found, "fooled": state.fooled, "forwards": state.forwards, "backwards": state.backwards,
+        "value": state.x.new_zeros(rows), "stream": number, "query": number,
+    }  # fmt: skip
+    if snapshot.keys() != expected.keys():
+        return False
+    if any(snapshot[name].shape != one.shape or snapshot[name].dtype != one.dtype for name, one in expected.items()):
+        return False
+    moved = distance(snapshot["found"].to(state.x), state.x, attack.norm)
+    within = bool((moved <= attack.eps * (1 + 1e-3) + 1e-6).all())  # false for NaN
+    return within and int(snapshot["stream"]) == stream and int(snapshot["query"]) >= 0

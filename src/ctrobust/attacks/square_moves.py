@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ctrobust import draws
-from ctrobust.attacks.projections import TINY, Norm, l2_norm, linf_bounds, project
+from ctrobust.attacks.projections import TINY, l2_norm, linf_bounds, project
+from ctrobust.specs.attack_fields import Norm
 
 MIN_DIRECTION = 1e-4
 """If the sum of the old and the new unit direction is shorter than this, the new direction replaces the old."""

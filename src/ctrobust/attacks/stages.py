@@ -1,6 +1,7 @@
 """Stages: an attack runs them in turn, each on the examples that are still active."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
@@ -45,6 +46,11 @@ class Stage:
             return  # the model has fewer wrong classes
         self.attack.run_stage(state, self)
         state.confirm()
+
+
+def ensemble_stages(attacks: "Iterable[Attack]") -> tuple[Stage, ...]:
+    """List the stages of several attacks, each left out where it is undefined."""
+    return tuple(replace(stage, optional=True) for attack in attacks for stage in attack.stages())
 
 
 def run_attack(

@@ -1,6 +1,13 @@
 """Evaluation: a model, data and an attack give the outcome of every example."""
 
-from ctrobust.evaluation.evaluation_state import NoStateStore, ProgressCallback, StateStore
+from ctrobust.evaluation.curves import robustness_curve
+from ctrobust.evaluation.evaluation_batches import ModelInputs, ProgressCallback
+from ctrobust.evaluation.evaluation_state import NoStateStore, StateStore
 from ctrobust.evaluation.evaluator import Evaluator, evaluate, evaluate_each
+from ctrobust.evaluation.masking_attacks import masking
+from ctrobust.evaluation.stage_batches import BatchObserver, BatchRunner, StageBatch, StageRunner, StateArrays
 
-__all__ = ["Evaluator", "NoStateStore", "ProgressCallback", "StateStore", "evaluate", "evaluate_each"]
+__all__ = [
+    "BatchObserver", "BatchRunner", "Evaluator", "ModelInputs", "NoStateStore", "ProgressCallback", "StageBatch",
+    "StageRunner", "StateArrays", "StateStore", "evaluate", "evaluate_each", "masking", "robustness_curve",
+]  # fmt: skip

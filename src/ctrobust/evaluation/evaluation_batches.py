@@ -1,6 +1,7 @@
 """The examples of an evaluation, in batches for its model."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,18 +11,18 @@ from ctrobust.attacks.model_checks import check_batch, clean_pass, untouched
 from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.data import as_examples, to_float
 from ctrobust.errors import InputError
-from ctrobust.evaluation.evaluation_state import ProgressCallback
+
+ProgressCallback = Callable[[float, float, str], None]
+"""Called with the forward passes done and in all, both estimates, and the name of the running stage."""
 
 Examples = Any
 """What `ctrobust.data.as_examples` reads, or a pair of float images (N, ...) in [0, 1] and labels (N,)."""
 
 
-class EvaluationBatches:
-    """Images, labels and keys in batches, on the model's device and in its precision, but at least float32."""
+class ModelInputs:
+    """Where, and in which precision, a model takes its images: on its device, but in at least float32."""
 
-    def __init__(self, model: nn.Module, data: Examples, limit: int | None, size: int) -> None:
-        self.images, self.labels = _examples(data, limit)
-        self.size = size
+    def __init__(self, model: nn.Module) -> None:
         tensors = itertools.chain(model.parameters(), model.buffers())
         self.reference = next((tensor for tensor in tensors if tensor.is_floating_point()), None)
         dtype = None if self.reference is None else self.reference.dtype
@@ -31,14 +32,26 @@ class EvaluationBatches:
         """The model for float32 images: half-precision images would leave the ball by their rounding."""
         return model if self.half is None else _HalfPrecision(model, self.half)
 
-    def load(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Images, labels and keys of these positions."""
-        x, y, keys = self.images[index], self.labels[index], index
+    def place(self, x: Tensor, y: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Images, as a data set has them, with their labels and keys, on the model's device."""
         x = to_float(x) if x.dtype == torch.uint8 else x
         if self.reference is not None:
             device, dtype = self.reference.device, torch.float32 if self.half else self.reference.dtype
             x, y, keys = x.to(device, dtype), y.to(device), keys.to(device)
         return x, y, keys
+
+
+class EvaluationBatches:
+    """Images, labels and keys in batches of a size."""
+
+    def __init__(self, model: nn.Module, data: Examples, limit: int | None, size: int) -> None:
+        self.images, self.labels = _examples(data, limit)
+        self.size = size
+        self.inputs = ModelInputs(model)
+
+    def load(self, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Images, labels and keys of these positions, for the model."""
+        return self.inputs.place(self.images[index], self.labels[index], index)
 
     def clean_logits(self, model: nn.Module, progress: ProgressCallback) -> Tensor:
         """Classify all images, which were checked when they were read: logits (N, C)."""

@@ -13,9 +13,12 @@ from ctrobust.attacks.fused import FusedModel
 from ctrobust.attacks.model_checks import PROBABILITIES, check_model, modes, probabilities
 from ctrobust.attacks.stages import FUSE_FROM_STEPS, left_out
 from ctrobust.errors import InputError
-from ctrobust.evaluation.evaluation_batches import EvaluationBatches, Examples
-from ctrobust.evaluation.evaluation_state import EvaluationState, NoStateStore, ProgressCallback, StateStore, cost
+from ctrobust.evaluation.evaluation_batches import EvaluationBatches, Examples, ProgressCallback
+from ctrobust.evaluation.evaluation_state import EvaluationState, NoStateStore, StateStore, cost
+from ctrobust.evaluation.stage_batches import BatchRunner, StageRunner
 from ctrobust.outcomes import Evaluation
+
+MOST_CHUNK = 1 << 16
 
 
 @overload
@@ -136,8 +139,8 @@ class Evaluator:
         fuse: bool = True,
         progress: ProgressCallback | None = None,
     ) -> None:
-        if chunk < 1:
-            raise InputError(f"chunk is at least 1, got {chunk}")
+        if not 1 <= chunk <= MOST_CHUNK:
+            raise InputError(f"chunk is from 1 to {MOST_CHUNK:,}, got {chunk}")
         for attack in attacks:
             if attack is not None and not isinstance(attack, Attack):
                 raise InputError(
@@ -148,7 +151,7 @@ class Evaluator:
         self.user_model, self.chunk, self.may_fuse = model, chunk, fuse
         self.batches = EvaluationBatches(model, data, limit, chunk)
         self.attacks, self.progress = attacks, _Progress(progress, attacks, len(self.batches.labels))
-        self.model = self.batches.in_float32(model)
+        self.model = self.batches.inputs.in_float32(model)
         self.fused: FusedModel | None = None
         self._clean: Tensor | None = None
 
@@ -167,16 +170,17 @@ class Evaluator:
                 self.fused = copy if isinstance(copy, FusedModel) else None
         return self._clean
 
-    def run(self, attack: Attack | None, store: StateStore) -> Evaluation:
-        """Evaluate one attack, from the progress that its store holds."""
+    def run(self, attack: Attack | None, store: StateStore, runner: BatchRunner | None = None) -> Evaluation:
+        """Evaluate one attack, from the progress that its store holds; without a `runner`, in this process."""
         with evaluation_mode(self.user_model):
             clean = self.clean_logits()
             state = EvaluationState(clean, self.batches.labels, store)
             if attack is not None:
                 self.progress.begin_attack()
-                model = self.fused if self.uses_fused(attack) and self.fused is not None else self.model
-                state.run(model, attack, self.batches.load, clean, self.chunk, self.progress.report)
-            return _assemble(self.batches.labels, clean, state)
+                runner = runner or StageRunner(self.model, self.fused, self.batches.inputs)
+                fused = self.uses_fused(attack)
+                state.run(attack, runner, self.batches, clean, self.progress.report, fused=fused)
+            return _assemble(attack, self.batches.labels, clean, state)
 
     def uses_fused(self, attack: Attack | None) -> bool:
         """Whether an attack runs on the fused copy."""
@@ -214,9 +218,10 @@ class _Progress:
             self.callback(self.before + done, self.before + total + sum(self.costs), stage)
 
 
-def _assemble(labels: Tensor, clean: Tensor, state: EvaluationState) -> Evaluation:
+def _assemble(attack: Attack | None, labels: Tensor, clean: Tensor, state: EvaluationState) -> Evaluation:
     logits = state.logits
     return Evaluation(
+        attack="none" if attack is None else str(attack),
         labels=labels.cpu().to(torch.int64).numpy(),
         clean_probabilities=clean.float().softmax(1).cpu().numpy(),
         probabilities=logits.float().softmax(1).numpy(),

@@ -36,14 +36,19 @@ def compare(first: Evaluation, second: Evaluation) -> Comparison:
     The interval is Newcombe's for paired proportions (1998, method 10): the Wilson limits of both accuracies, combined
     with the correlation phi between the two models' outcomes. Without an attack, robust accuracy is accuracy.
     """
-    if len(first) != len(second):
-        raise InputError(f"the evaluations have {len(first)} and {len(second)} examples; compare the same examples")
-    if not np.array_equal(first.labels, second.labels):
-        raise InputError("the labels of the two evaluations differ; compare the same examples")
+    check_same_examples(first, second)
     a, b = first.robust, second.robust
     low, high = _newcombe(int((a & b).sum()), int((b & ~a).sum()), int((a & ~b).sum()), int((~a & ~b).sum()))
     p, q = first.robust_accuracy, second.robust_accuracy
     return Comparison(p, q, q - p, low, high, mcnemar(a, b))
+
+
+def check_same_examples(first: Evaluation, second: Evaluation) -> None:
+    """Raise unless both evaluations have as many examples with the same labels."""
+    if len(first) != len(second):
+        raise InputError(f"the evaluations have {len(first)} and {len(second)} examples; compare the same examples")
+    if not np.array_equal(first.labels, second.labels):
+        raise InputError("the labels of the two evaluations differ; compare the same examples")
 
 
 def _newcombe(both: int, only_second: int, only_first: int, neither: int) -> tuple[float, float]:

@@ -28,6 +28,7 @@ class Evaluation:
         backwards: (N,) int64, the backward passes.
         unconfirmed: (N,) bool, whether the attack reported a success that the model, called again, classified
             correctly: kernels round differently in batches of another shape. Such an example counts as robust.
+        attack: the canonical text of the attack, "none" for clean images; None where it is not known.
     """
 
     labels: NDArray[np.int64]
@@ -39,13 +40,15 @@ class Evaluation:
     forwards: NDArray[np.int64]
     backwards: NDArray[np.int64]
     unconfirmed: NDArray[np.bool_]
+    attack: str | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __repr__(self) -> str:
+        attack = "" if self.attack is None else ", no attack" if self.attack == "none" else f", {self.attack}"
         return (
-            f"Evaluation of {len(self)} examples, {self.num_classes} classes\n"
+            f"Evaluation of {len(self)} examples, {self.num_classes} classes{attack}\n"
             f"  accuracy        {_percent(self.accuracy, self.accuracy_interval)}\n"
             f"  robust accuracy {_percent(self.robust_accuracy, self.interval)}"
         )
@@ -125,13 +128,13 @@ class Evaluation:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The per-example arrays by name, without those that were not stored."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        found = {name: getattr(self, name) for name in _array_names()}
         return {name: array for name, array in found.items() if array is not None}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "Evaluation":
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], attack: str | None = None) -> "Evaluation":
         """The inverse of `arrays`; checks names and shapes."""
-        names = {field.name for field in fields(cls)}
+        names = set(_array_names())
         if set(arrays) | {"probabilities"} != names:
             raise InputError(f"outcomes hold {', '.join(sorted(names))}; got {', '.join(sorted(arrays))}")
         shapes = {name: array.shape for name, array in arrays.items()}
@@ -140,7 +143,12 @@ class Evaluation:
         if shapes != expected or rows == 0 or len(classes) != 1:
             raise InputError(f"outcomes are (N,) and probabilities (N, C), N >= 1; got {shapes}")
         found: dict[str, Any] = {"probabilities": None, **arrays}
-        return cls(**found)
+        return cls(**found, attack=attack)
+
+
+def _array_names() -> list[str]:
+    """The fields that hold one value or row per example."""
+    return [field.name for field in fields(Evaluation) if field.name != "attack"]
 
 
 def _percent(share: float, interval: Interval) -> str:

@@ -1,5 +1,6 @@
 """Whether two models measured on the same examples differ."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +54,66 @@ def mcnemar(first_correct: NDArray[np.bool_], second_correct: NDArray[np.bool_])
     b = int(np.count_nonzero(first_correct & ~second_correct))
     c = int(np.count_nonzero(~first_correct & second_correct))
     return McNemar(b, c, _exact_p_value(b, c))
+
+
+def pooled_mcnemar(first_correct: NDArray[np.bool_], second_correct: NDArray[np.bool_]) -> float:
+    """McNemar's exact test pooled over several networks on each side; the p-value.
+
+    The same example under several networks is not several examples. With d_i the number of second networks that
+    classify example i correctly, times K, minus that of first networks times L (K first and L second networks), the
+    null hypothesis is that d_i is as likely to be negative as positive. So the sign of each d_i is random, and p is the
+    probability that the sum of |d_i| with random signs is at least as far from zero as the observed one. For K = L = 1
+    this is `mcnemar`. It is exact for K = L; otherwise d_i can be skewed, and p is close for many examples.
+
+    Args:
+        first_correct: (K, N) bool, whether each first network classifies each example correctly.
+        second_correct: (L, N) bool, the same for the second networks, on the same examples in the same order.
+
+    Example:
+        >>> import numpy as np
+        >>> pooled_mcnemar(np.array([[True, True, True, False]]), np.array([[False, False, False, False]]))
+        0.25
+    """
+    K, L = len(first_correct), len(second_correct)
+    if K == L == 1:
+        return mcnemar(first_correct[0], second_correct[0]).p_value
+    d = second_correct.sum(axis=0) * K - first_correct.sum(axis=0) * L
+    d = d // np.gcd.reduce(d) if d.any() else d
+    sizes, counts = np.unique(np.abs(d[d != 0]), return_counts=True)
+    if not len(sizes):
+        return 1.0
+    return _random_sign_p_value(sizes, counts, abs(int(d.sum())))
+
+
+def _random_sign_p_value(sizes: NDArray[np.int64], counts: NDArray[np.int64], observed: int) -> float:
+    """P(|S| >= observed), S the sum of `counts` numbers of each of `sizes` with random signs."""
+    from scipy.stats import binom
+
+    distribution = np.ones(1)  # of (S + total) / 2, a sum in which each number is included with probability 1/2
+    for size, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        included = binom.pmf(np.arange(count + 1), count, 0.5)
+        wider = np.zeros(len(distribution) + size * count)
+        for start in range(min(size, len(distribution))):
+            summed = np.convolve(distribution[start::size], included)
+            wider[start : start + size * len(summed) : size] = summed
+        distribution = wider
+    total = len(distribution) - 1
+    distances = np.abs(2 * np.arange(total + 1) - total)
+    return float(min(1.0, distribution[distances >= observed].sum()))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction of several p-values: the i-th smallest times the number of those not smaller, made monotone.
+
+    Example:
+        >>> holm([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for place, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[i]))
+        corrected[i] = largest
+    return corrected
 
 
 def _exact_p_value(b: int, c: int) -> float:

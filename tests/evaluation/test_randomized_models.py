@@ -1,0 +1,36 @@
+import torch
+from torch import Tensor, nn
+
+from ctrobust.evaluation.randomized_models import RepeatedMean, repeated_distance
+
+
+class Counting(nn.Module):
+    """Logits (number of the call, 0)."""
+
+    calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return torch.stack([torch.full((len(x),), float(self.calls)), torch.zeros(len(x))], 1)
+
+
+def test_the_mean_of_repeated_passes() -> None:
+    assert RepeatedMean(Counting(), 4)(torch.zeros(3, 1)).tolist() == [[2.5, 0.0]] * 3
+
+
+def test_the_distance_is_relative_and_the_largest() -> None:
+    assert repeated_distance(Counting(), torch.zeros(2, 1), 5).tolist() == [0.0, 0.0]  # the direction is the same
+    layer = nn.Linear(2, 2)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))
+        layer.bias.copy_(torch.tensor([1.0, 0.0]))
+    turning = nn.Sequential(Counting(), layer)
+    angle = torch.tensor(5.0).atan() - torch.tensor(1.0).atan()  # from logits (1, 1) to (1, 5)
+    torch.testing.assert_close(repeated_distance(turning, torch.zeros(2, 1), 5), 2 * (angle / 2).sin().expand(2))
+
+
+def test_dropout_in_eval_mode_is_not_random() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
+    x = torch.rand(5, 4)
+    assert repeated_distance(model.eval(), x, 5).max() == 0
+    assert repeated_distance(model.train(), x, 5).max() > 1e-4
