@@ -6,11 +6,11 @@ import pytest
 
 from ctrobust import recipes, specs
 from ctrobust.attacks import ATTACK_LOSSES, ATTACKS, parse
-from ctrobust.attacks.attack_losses import canonical_loss
 from ctrobust.cli.listing import KINDS
 from ctrobust.execution.catalogue import CATALOGUE
 from ctrobust.models import MODELS
 from ctrobust.specs import train_spec
+from ctrobust.specs.attack_loss_text import canonical_loss
 
 
 def test_the_command_line_offers_every_kind() -> None:

@@ -8,7 +8,7 @@ from ctrobust.execution.demo_runs import DEMO_ATTACKS, DEMO_METHODS, EPS, demo_s
 from ctrobust.execution.stored_evaluation import expand
 from ctrobust.specs import FastSpec, NaturalSpec
 from ctrobust.training import CheckpointPolicy
-from ctrobust.training.loop import NoCallback
+from ctrobust.training.training_callback import NoCallback
 
 
 def test_the_networks_of_a_pair_differ_in_one_thing() -> None:

@@ -1,16 +1,25 @@
 """Jobs in worker processes."""
 
-import multiprocessing
 import os
 import signal
-from collections.abc import Sequence
+import time
 from pathlib import Path
 
 import pytest
 
-from ctrobust.execution import ExecutionReport, run_job, run_locally
+from ctrobust.errors import RunError, WorkerStartError
+from ctrobust.execution import (
+    ExecutionProgress,
+    ExecutionReport,
+    ExecutorSettings,
+    local_executor,
+    run_job,
+    run_locally,
+)
+from ctrobust.execution.local_executor import SAVE_SECONDS
 from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, TrainSpec, train_spec
 from ctrobust.store import JobIndex, Store
+from tests.execution.worker_processes import WrittenOnce, descendants
 
 SPEC = train_spec({"data": "digits", "limit": 48, "epochs": 2, "batch_size": 16, "model": {"width": 4}})
 TRAINING = TrainingJob(training=SPEC)
@@ -18,6 +27,7 @@ EVALUATIONS = [
     EvaluationJob(training=SPEC, attack=attack, limit=10) for attack in ("fgsm:eps=0.1", "pgd:eps=0.1,steps=3", "none")
 ]
 BROKEN = TrainSpec(data="npz:absent.npz")
+WORKER = "ctrobust.execution.local_worker"
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +38,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Execution
     jobs: list[Job] = [*broken, TRAINING, EmbeddingJob(training=SPEC, limit=20), *EVALUATIONS]
     killed: list[int] = []
 
-    def kill_one(_: ExecutionReport, running: Sequence[Job], __: int) -> None:
+    def kill_one(progress: ExecutionProgress) -> None:
         """Kill the workers once, while the training is on one of them."""
-        if TRAINING in running and not killed:
-            for process in multiprocessing.active_children():
-                assert process.pid is not None
-                killed.append(process.pid)
-                os.kill(process.pid, signal.SIGKILL)
+        if TRAINING in progress.running and not killed:
+            killed.extend(descendants(WORKER))
+            for process in killed:
+                os.kill(process, signal.SIGKILL)
 
-    report = run_locally(jobs, store, workers=2, callback=kill_one)
+    report = run_locally(jobs, store, options=ExecutorSettings(workers=2), callback=kill_one)
     assert killed
     return store, report
 
@@ -71,7 +80,7 @@ def test_stored_jobs_are_not_run_again(finished: tuple[Store, ExecutionReport]) 
     store, _ = finished
     extra = EvaluationJob(training=SPEC, attack="fgsm:eps=0.2", limit=10)
     before = {file: file.stat().st_mtime_ns for file in Path(store.root).rglob("*.safetensors")}
-    report = run_locally([extra], store, stored=[TRAINING], workers=1)
+    report = run_locally([extra], store, stored=[TRAINING], options=ExecutorSettings(workers=1))
     assert report.done == [extra]
     assert {file: file.stat().st_mtime_ns for file in Path(store.root).rglob("*.safetensors")} == before
 
@@ -100,8 +109,86 @@ def test_a_stop_saves_the_running_training(tmp_path: Path) -> None:
         calls.append(1)
         return store.directory(long.training).metrics_file.exists()
 
-    report = run_locally([long], store, workers=1, stop=stop)
+    report = run_locally([long], store, options=ExecutorSettings(workers=1), stop=stop)
     assert report.done == []
     assert report.failed == {}
     assert store.directory(long.training).checkpoint_file.exists()
     assert calls
+
+
+def test_workers_that_cannot_start_are_one_error_with_their_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken" / "torch"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('libgomp.so.1 is missing')")
+    monkeypatch.setenv("PYTHONPATH", str(broken.parent))
+    with pytest.raises(WorkerStartError, match=r"workers cannot start(.|\n)*libgomp.so.1 is missing"):
+        run_locally([TRAINING], Store(tmp_path / "runs"), options=ExecutorSettings(workers=1))
+    assert not (tmp_path / "runs" / "logs").exists()  # no job has failed
+    assert descendants(WORKER) == []
+
+
+def test_a_worker_that_hangs_at_its_start_is_replaced_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow" / "torch"
+    slow.mkdir(parents=True)
+    (slow / "__init__.py").write_text("import time; time.sleep(600)")
+    monkeypatch.setenv("PYTHONPATH", str(slow.parent))
+    monkeypatch.setattr(local_executor, "START_SECONDS", 0.2)
+    with pytest.raises(WorkerStartError, match=r"did not load its modules within 0\.2 seconds"):
+        run_locally([TRAINING], Store(tmp_path / "runs"), options=ExecutorSettings(workers=1))
+    assert descendants(WORKER) == []
+
+
+@pytest.mark.parametrize("root", ["file", "file/runs"])
+def test_a_store_that_cannot_be_written_is_refused(tmp_path: Path, root: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write to the store"):
+        run_locally([TRAINING], Store(tmp_path / root))
+
+
+@pytest.mark.slow
+def test_a_stop_ends_a_running_evaluation_at_once(finished: tuple[Store, ExecutionReport]) -> None:
+    store, _ = finished
+    hours = EvaluationJob(training=SPEC, attack="pgd:eps=0.001,steps=1000000")
+    running: list[float] = []
+
+    def seen(progress: ExecutionProgress) -> None:
+        if progress.running and not running:
+            running.append(time.monotonic())
+
+    def stop() -> bool:
+        return bool(running) and time.monotonic() - running[0] > 2
+
+    options = ExecutorSettings(workers=1)
+    report = run_locally([hours], store, stored=[TRAINING], options=options, callback=seen, stop=stop)
+    assert (report.done, report.failed) == ([], {})
+    assert time.monotonic() - running[0] < SAVE_SECONDS  # it was asked to end and did, before it would be killed
+    assert descendants(WORKER) == []
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_or_done_twice_when_one_worker_in_ten_dies(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert run_locally([TRAINING], store).failed == {}
+    jobs: list[Job] = [EvaluationJob(training=SPEC, attack=f"fgsm:eps={i / 1000}", limit=2) for i in range(1, 201)]
+    doomed, killed, results = set(jobs[::10]), [], WrittenOnce(tmp_path)
+
+    def kill(progress: ExecutionProgress) -> None:
+        results.look()
+        mortal = doomed.intersection(progress.running)
+        if mortal:
+            doomed.difference_update(mortal)
+            killed.extend(descendants(WORKER))
+            for process in descendants(WORKER)[: len(mortal)]:
+                os.kill(process, signal.SIGKILL)
+
+    report = run_locally(jobs, store, stored=[TRAINING], options=ExecutorSettings(workers=2), callback=kill)
+    assert len(killed) >= 10
+    assert report.failed == {}
+    assert sorted(map(repr, report.done)) == sorted(map(repr, jobs))
+    assert JobIndex(store).missing(jobs) == []
+    results.look()
+    assert len(list(tmp_path.glob("*/outcomes/fgsm*.npz"))) == 200

@@ -1,17 +1,21 @@
 """Plans of tables and figures."""
 
+import dataclasses
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ctrobust.execution import make_plan
-from ctrobust.execution.planning import is_ready
+from ctrobust.execution import evaluate_stored, evaluation_data, expand, make_plan
+from ctrobust.execution.expected_time import expected_time
+from ctrobust.execution.planning import format_duration, is_ready
 from ctrobust.experiments import EXPERIMENTS, PRESETS, experiment
 from ctrobust.specs import EvaluationJob, TrainingJob, required_training, spec_hash
-from ctrobust.store import JobIndex, Store
+from ctrobust.specs.attack_fields import FGSMFields
+from ctrobust.store import JobIndex, RunDirectory, Store
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -69,3 +73,50 @@ def test_a_job_says_whether_it_is_stored(tmp_path: Path) -> None:
     jobs = plan.as_json()["jobs"]
     assert all(job["stored"] is False for job in jobs)  # type: ignore[attr-defined]
     assert plan.count(EvaluationJob) == 80
+
+
+def test_the_json_has_the_documented_keys_and_every_kind_of_printed_value(tmp_path: Path) -> None:
+    plan = make_plan([experiment(name, "paper") for name in ("table1", "table3", "figure1")], JobIndex(Store(tmp_path)))
+    content: Any = plan.as_json()
+    assert set(content) == {"cells", "jobs"}
+    assert all(cell.keys() >= {"row", "column", "paper", "jobs"} for cell in content["cells"])
+    assert all(job.keys() >= {"hash", "kind"} for job in content["jobs"])
+    papers: dict[str, set[type]] = {}
+    for cell in content["cells"]:
+        papers.setdefault(cell["experiment"], set()).add(type(cell["paper"]))
+        if isinstance(cell["paper"], dict):
+            assert set(cell["paper"]) == {"value", "spread"}
+    assert papers == {"table1": {float}, "table3": {float, dict}, "figure1": {type(None)}}
+    metrics = {(cell["experiment"], cell["metric"]) for cell in content["cells"] if cell["jobs"]}
+    assert {("table1", "average_rank"), ("table3", "minutes")} <= metrics
+
+
+def test_the_plan_in_words_says_how_long_it_takes_where_that_is_known() -> None:
+    store = Store("absent", (RESULTS,))
+    plan = make_plan([experiment("table1", "laptop")], JobIndex(store))
+    expected = expected_time(plan.missing, store)
+    *lines, last = plan.lines(expected, 4)
+    assert lines[:2] == ["table1 (laptop): Accuracy (%) and average rank of MDL and the methods it is compared with",
+                         "cells: 104"]  # fmt: skip
+    assert lines[2] == f"trainings: 96, of which {plan.count(TrainingJob, plan.missing)} are not stored"
+    unknown = expected.unmeasured(TrainingJob)
+    one, four = (format_duration(expected.total(workers)) for workers in (1, 4))
+    assert last == f"expected time: {one} with 1 worker, {four} with 4; not measured: {unknown} trainings"
+    assert 0 < unknown < len(plan.missing)
+
+
+def test_times_of_an_empty_store_are_not_measured_and_a_full_one_needs_none(tmp_path: Path) -> None:
+    plan = make_plan([experiment("table7", "smoke")], JobIndex(Store(tmp_path)))
+    expected = expected_time(plan.missing, Store(tmp_path))
+    assert plan.lines(expected, 2)[-1].startswith("expected time: not measured")
+    assert dataclasses.replace(plan, missing=()).lines(expected_time((), Store(tmp_path)), 2)[-1] == (
+        "expected time: none, everything is stored"
+    )
+
+
+def test_outcomes_of_an_older_revision_of_an_attack_do_not_count(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    list(evaluate_stored(run, evaluation_data(run, None, None), expand(["fgsm:eps=0.1"], []), limit=5))
+    job = EvaluationJob(training=RunDirectory(run).read_spec(), attack="fgsm:eps=0.1", limit=5)
+    assert JobIndex(Store(run.parent)).missing([job]) == []
+    monkeypatch.setattr(FGSMFields, "revision", FGSMFields.revision + 1)
+    assert JobIndex(Store(run.parent)).missing([job]) == [job]

@@ -1,3 +1,4 @@
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation import evaluate
 from ctrobust.execution import EvaluationRow, evaluate_stored, evaluation_data, expand
-from ctrobust.models import WeightsFile, load
+from ctrobust.models import WeightsFile, load, tensor_files
 from ctrobust.models.tensor_files import read_tensors, write_tensors
 from ctrobust.store import RunDirectory
 
@@ -107,7 +108,7 @@ class TestData:
             evaluation_data(run, "dots:", None)
 
     def test_unknown_names_are_refused(self, run: Path, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match="unknown data set 'digts', did you mean 'digits'"):
+        with pytest.raises(InputError, match="unknown data set 'digts'; did you mean 'digits'"):
             evaluation_data(run, "digts", None)
         with pytest.raises(InputError, match="unknown split 'tset'"):
             evaluation_data(run, None, None, "tset")
@@ -132,6 +133,7 @@ class TestStored:
             )
         )
         assert [one.attack for one in first] == ["none", "fgsm:eps=0.1", "pgd:eps=0.1,steps=3,loss=std"]
+        assert [one.evaluation.attack for one in first] == [one.attack for one in first]
         assert all(one.seconds is not None and one.seconds >= 0 for one in first)
         assert reported[-1] > reported[0] > 0
         files = sorted((run / "outcomes").iterdir())
@@ -200,6 +202,7 @@ class TestStored:
 
     def test_changed_weights_are_computed_again(self, run: Path, digits: Dataset) -> None:
         (before,) = attacked(run, digits, [QUICK])
+        (run / "record.json").unlink()  # a finished run refuses weights that its record does not name
         tensors, note = read_tensors(run / "model.safetensors")
         name = next(name for name in tensors if name == "head.4.bias")
         write_tensors(run / "model.safetensors", {**tensors, name: tensors[name] + torch.eye(10)[3] * 100}, note)
@@ -247,8 +250,8 @@ class TestStored:
         (first,) = attacked(run, digits, [QUICK])
         assert first.file is not None
         first.file.unlink()
-        mine = run / "outcomes" / f".{first.file.stem}.resume.abcd1234.tmp"
-        others = run / "outcomes" / ".pgd-eps=0.1-0123.resume.abcd1234.tmp"
+        mine = run / "outcomes" / f".{first.file.stem}.resume.ctrobust-{os.getpid()}-abcd1234.tmp"
+        others = run / "outcomes" / f".pgd-eps=0.1-0123.resume.ctrobust-{os.getpid()}-abcd1234.tmp"
         mine.touch()
         others.touch()
         with RunDirectory(run).locked():
@@ -279,13 +282,12 @@ class TestStored:
 
     def test_the_weights_are_read_once(self, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         reads: list[Path] = []
-        read_bytes = Path.read_bytes
 
         def counted(path: Path) -> bytes:
             reads.append(path)
-            return read_bytes(path)
+            return tensor_files.read_bytes(path)
 
-        monkeypatch.setattr(Path, "read_bytes", counted)
+        monkeypatch.setattr("ctrobust.models.weights.read_bytes", counted)
         weights = WeightsFile.read(run)
         list(evaluate_stored(weights, evaluation_data(weights, None, None), [QUICK, None], limit=20))
         assert [path.name for path in reads].count("model.safetensors") == 1

@@ -7,29 +7,84 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ctrobust.execution.demo_runs import DEMO_METHODS, DemoRun, attack_demo, train_demo
+    from ctrobust.execution.demo_runs import DEMO_METHODS, DemoRun, attack_demo, check_demo, train_demo
+    from ctrobust.execution.execution_report import ExecutionProgress, ExecutionReport, WorkerActivity
+    from ctrobust.execution.executor_settings import ExecutorSettings
+    from ctrobust.execution.executors import EXECUTORS, find_executor
+    from ctrobust.execution.headline import BallHeadline, headlines, reached_ranks
     from ctrobust.execution.job_runner import run_job
-    from ctrobust.execution.local_executor import ExecutionReport, run_locally
+    from ctrobust.execution.local_executor import run_locally
+    from ctrobust.execution.picture_attacks import SavedImages, attack_images, choose_examples, save_images
     from ctrobust.execution.planning import Plan, make_plan
+    from ctrobust.execution.ray_executor import run_on_ray
+    from ctrobust.execution.sharded_evaluation import Sharding
     from ctrobust.execution.stored_evaluation import (
         EvaluationRow,
         evaluate_stored,
         evaluation_data,
         expand,
+        keeps_outcomes,
         read_weights,
     )
+    from ctrobust.execution.stored_verdict import VerdictRow, verdict_stored, verdicts_beside
 
 __all__ = [
-    "DEMO_METHODS", "DemoRun", "EvaluationRow", "ExecutionReport", "Plan", "attack_demo", "evaluate_stored",
-    "evaluation_data", "expand", "make_plan", "read_weights", "run_job", "run_locally", "train_demo",
+    "DEMO_METHODS",
+    "EXECUTORS",
+    "BallHeadline",
+    "DemoRun",
+    "EvaluationRow",
+    "ExecutionProgress",
+    "ExecutionReport",
+    "ExecutorSettings",
+    "Plan",
+    "SavedImages",
+    "Sharding",
+    "VerdictRow",
+    "WorkerActivity",
+    "attack_demo",
+    "attack_images",
+    "check_demo",
+    "choose_examples",
+    "evaluate_stored",
+    "evaluation_data",
+    "expand",
+    "find_executor",
+    "headlines",
+    "keeps_outcomes",
+    "make_plan",
+    "reached_ranks",
+    "read_weights",
+    "run_job",
+    "run_locally",
+    "run_on_ray",
+    "save_images",
+    "train_demo",
+    "verdict_stored",
+    "verdicts_beside",
 ]  # fmt: skip
 
 _MODULES = {
-    "demo_runs": ("DEMO_METHODS", "DemoRun", "attack_demo", "train_demo"),
+    "demo_runs": ("DEMO_METHODS", "DemoRun", "attack_demo", "check_demo", "train_demo"),
+    "execution_report": ("ExecutionProgress", "ExecutionReport", "WorkerActivity"),
+    "executor_settings": ("ExecutorSettings",),
+    "executors": ("EXECUTORS", "find_executor"),
+    "headline": ("BallHeadline", "headlines", "reached_ranks"),
     "job_runner": ("run_job",),
-    "local_executor": ("ExecutionReport", "run_locally"),
+    "local_executor": ("run_locally",),
+    "picture_attacks": ("SavedImages", "attack_images", "choose_examples", "save_images"),
     "planning": ("Plan", "make_plan"),
-    "stored_evaluation": ("EvaluationRow", "evaluate_stored", "evaluation_data", "expand", "read_weights"),
+    "ray_executor": ("run_on_ray",),
+    "sharded_evaluation": ("Sharding",),
+    "stored_evaluation": (
+        "EvaluationRow",
+        "evaluate_stored",
+        "evaluation_data",
+        "expand",
+        "keeps_outcomes",
+        "read_weights",
+    ),
+    "stored_verdict": ("VerdictRow", "verdict_stored", "verdicts_beside"),
 }
 
 

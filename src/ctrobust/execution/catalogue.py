@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from ctrobust import attacks, data, losses, models, recipes, regularizers, specs
-from ctrobust.attacks.attack_text import format_number
 from ctrobust.experiments import EXPERIMENTS, PRESETS
+from ctrobust.specs.attack_text import format_number
 
 
 def _first_line(thing: object) -> str:

@@ -1,4 +1,4 @@
-"""The demonstration: four networks on embedded data, attacked four ways."""
+"""The demonstration: four networks on embedded data, attacked four ways and tested for masking by the cheap tests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,9 @@ from typing import Any
 from ctrobust import data as datasets
 from ctrobust.evaluation import ProgressCallback
 from ctrobust.execution.stored_evaluation import EvaluationRow, evaluate_stored, expand
+from ctrobust.execution.stored_verdict import verdict_stored
 from ctrobust.models import WeightsFile
+from ctrobust.outcomes import Verdict
 from ctrobust.specs import TrainSpec, train_spec
 from ctrobust.store import RunDirectory, RunRecord
 from ctrobust.training import CheckpointPolicy, TrainingCallback, train
@@ -57,3 +59,9 @@ def attack_demo(run: DemoRun, progress: ProgressCallback) -> Iterator[Evaluation
     test, weights = datasets.load("digits", "test"), WeightsFile.read(run.path)
     yield from evaluate_stored(weights, test, expand(DEMO_ATTACKS, [str(EPS)]), progress=progress)
     yield from evaluate_stored(weights, test, expand(["apgd"], [str(EPS)]), limit=APGD_LIMIT, progress=progress)
+
+
+def check_demo(run: DemoRun, progress: ProgressCallback) -> Verdict:
+    """Run the nearly free masking tests on one network."""
+    test, weights = datasets.load("digits", "test"), WeightsFile.read(run.path)
+    return verdict_stored(weights, test, eps=EPS, tests="free", progress=progress).verdict

@@ -1,4 +1,4 @@
-"""Running one job: a training, an evaluation or an embedding, into its run directory."""
+"""Running one job: a training, an evaluation, an embedding or a verdict, into its run directory."""
 
 from pathlib import Path
 
@@ -9,8 +9,9 @@ from ctrobust import data as datasets
 from ctrobust.attacks import parse
 from ctrobust.errors import InputError
 from ctrobust.execution.stored_evaluation import evaluate_stored, evaluation_data
+from ctrobust.execution.stored_verdict import verdict_stored
 from ctrobust.models import WeightsFile
-from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob
+from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, VerdictJob
 from ctrobust.store import RunDirectory, Store, embedding_file, write_arrays
 from ctrobust.training import CheckpointPolicy, train
 
@@ -23,14 +24,14 @@ def run_job(
         run = store.find_writable(job.training)
         train(job.training, run, data_root=data_root, resume=True, checkpointing=checkpointing)
     elif isinstance(job, EvaluationJob):
-        _evaluate(job, _trained(job, store), _writable(job, store), data_root)
+        _evaluate(job, find_trained(job, store), writable_run(job, store), data_root)
     elif isinstance(job, EmbeddingJob):
-        _embed(job, _trained(job, store), _writable(job, store), data_root)
+        _embed(job, find_trained(job, store), writable_run(job, store), data_root)
     else:
-        raise InputError(f"{type(job).__name__} cannot be run by this version")
+        _verdict(job, find_trained(job, store), writable_run(job, store), data_root)
 
 
-def _trained(job: EvaluationJob | EmbeddingJob, store: Store) -> RunDirectory:
+def find_trained(job: EvaluationJob | EmbeddingJob | VerdictJob, store: Store) -> RunDirectory:
     """The finished run that has the weights; it may be in a read-only directory."""
     for run in store.find_all(job.training):
         file = run.model_file if job.weights == "last" else run.best_file
@@ -39,16 +40,16 @@ def _trained(job: EvaluationJob | EmbeddingJob, store: Store) -> RunDirectory:
     raise InputError(f"no finished run of the training that this job needs has its {job.weights} weights")
 
 
-def _writable(job: EvaluationJob | EmbeddingJob, store: Store) -> RunDirectory:
+def writable_run(job: EvaluationJob | EmbeddingJob | VerdictJob, store: Store) -> RunDirectory:
     """The run directory below the store's root that takes the result, with the spec and record of the run."""
     run = store.find_writable(job.training)
     if not run.record_file.exists():
         run.write_spec(job.training)
-        run.write_record(_trained(job, store).read_record())
+        run.write_record(find_trained(job, store).read_record())
     return run
 
 
-def _weights(job: EvaluationJob | EmbeddingJob, run: RunDirectory) -> WeightsFile:
+def _weights(job: EvaluationJob | EmbeddingJob | VerdictJob, run: RunDirectory) -> WeightsFile:
     return WeightsFile.read(run.model_file if job.weights == "last" else run.best_file)
 
 
@@ -61,6 +62,12 @@ def _evaluate(job: EvaluationJob, run: RunDirectory, into: RunDirectory, data_ro
     )
     for _ in rows:
         pass
+
+
+def _verdict(job: VerdictJob, run: RunDirectory, into: RunDirectory, data_root: Path | None) -> None:
+    weights = _weights(job, run)
+    found = evaluation_data(weights, job.training.data, data_root)
+    verdict_stored(weights, found, eps=job.eps, norm=job.norm, limit=job.limit, seed=job.seed, into=into)
 
 
 def _embed(job: EmbeddingJob, run: RunDirectory, into: RunDirectory, data_root: Path | None) -> None:

@@ -1,40 +1,32 @@
-"""Jobs on this machine: worker processes with pinned threads, restarted when one dies."""
+"""Jobs on this machine: worker processes with pinned threads, replaced when one dies."""
 
 import contextlib
 import multiprocessing
 import os
 import signal
-import traceback
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import IO
 
-from ctrobust.errors import CtrobustError
-from ctrobust.execution.planning import describe_job, is_ready
-from ctrobust.specs import Job, spec_hash
-from ctrobust.store import Store, write_atomic
+from ctrobust.execution.coordinator import WorkerMessage, coordinate
+from ctrobust.execution.execution_report import ExecutionCallback, ExecutionReport
+from ctrobust.execution.executor_settings import ExecutorSettings
+from ctrobust.execution.local_worker import LocalSettings
+from ctrobust.specs import Job
+from ctrobust.store import Store
 
-ATTEMPTS = 3
-"""How often a job is started whose worker dies; a job that raises an error is not repeated."""
-
-
-@dataclass
-class ExecutionReport:
-    """What became of the jobs.
-
-    Attributes:
-        done: the jobs that finished, in order.
-        failed: the jobs that failed, with the file that holds the error.
-    """
-
-    done: list[Job] = field(default_factory=list)
-    failed: dict[Job, Path] = field(default_factory=dict)
-
-
-ExecutionCallback = Callable[[ExecutionReport, Sequence[Job], int], None]
-"""Called with the report so far, the running jobs and the number of all jobs."""
+START_SECONDS = 300
+"""How long a worker may take to load its modules."""
+SAVE_SECONDS = 60
+"""How long a training may take to save its state."""
+SHOWN_BYTES = 4000
+"""How much of the output of a worker that died is shown."""
 
 
 def run_locally(
@@ -42,183 +34,112 @@ def run_locally(
     store: Store,
     *,
     stored: Sequence[Job] = (),
-    workers: int = 2,
-    threads: int = 1,
-    nice: int = 0,
+    options: ExecutorSettings | None = None,
     data_root: Path | None = None,
     callback: ExecutionCallback | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> ExecutionReport:
-    """Run jobs in worker processes, trainings before the jobs that need them; `stored` are done already.
-
-    A job that fails does not stop the others: its error goes to a file in the store's `logs`, and jobs that need its
-    weights fail with it. When `stop` returns true, running trainings save their state and the function returns.
-    """
-    report = ExecutionReport()
-    coordinator = _Coordinator(jobs, store, set(stored), report, threads, nice, data_root)
-    try:
-        coordinator.start_workers(max(1, min(workers, len(jobs))))
-        while coordinator.unfinished:
-            coordinator.assign()
-            if callback is not None:
-                callback(report, coordinator.running, len(jobs))
-            if stop() or not coordinator.running:
-                break
-            coordinator.collect(timeout=0.5)
-    finally:
-        coordinator.end(save=True)
-    coordinator.fail_unreachable()
-    if callback is not None:
-        callback(report, [], len(jobs))
-    return report
+    """Run jobs in processes on this machine; `coordinate` explains the rest."""
+    options = options or ExecutorSettings()
+    options.refuse_cluster_settings()
+    store.check_writable()
+    workers = LocalWorkers(store, options, data_root)
+    return coordinate(jobs, store, workers, options.local_workers(), stored=stored, callback=callback, stop=stop)
 
 
 @dataclass
-class _Worker:
-    process: Any
+class _WorkerProcess:
+    process: subprocess.Popen[bytes]
     connection: Connection
-    job: Job | None = None
+    output: IO[bytes]
+    starts_until: float | None
+
+    def last_output(self) -> str:
+        """The end of what the process printed, and how it ended."""
+        code = self.process.returncode
+        self.output.seek(0, os.SEEK_END)
+        self.output.seek(max(0, self.output.tell() - SHOWN_BYTES))
+        printed = self.output.read().decode(errors="replace").strip()
+        end = f"it was ended by {signal.Signals(-code).name}" if code < 0 else f"it ended with exit code {code}"
+        return f"{printed}\n{end}".strip()
 
 
-class _Coordinator:
-    """Assigns jobs to workers and collects their results."""
+class LocalWorkers:
+    """Processes of this machine. What they print is shown only if one dies."""
 
-    def __init__(
-        self,
-        jobs: Sequence[Job],
-        store: Store,
-        done: set[Job],
-        report: ExecutionReport,
-        threads: int,
-        nice: int,
-        data_root: Path | None,
-    ) -> None:
-        self.waiting, self.store, self.done, self.report = list(jobs), store, done, report
-        self.settings = (str(store.root), tuple(map(str, store.read_only)), threads, nice, data_root)
-        self.workers: list[_Worker] = []
-        self.attempts: dict[Job, int] = {}
-        self.stopped = False
+    def __init__(self, store: Store, options: ExecutorSettings, data_root: Path | None) -> None:
+        self.settings = LocalSettings(
+            store.root, store.read_only, data_root, options.threads, options.nice, "worker"
+        )  # fmt: skip
+        self.processes: dict[int, _WorkerProcess] = {}
 
-    @property
-    def running(self) -> list[Job]:
-        return [worker.job for worker in self.workers if worker.job is not None]
-
-    @property
-    def unfinished(self) -> bool:
-        return bool(self.waiting or self.running)
-
-    def start_workers(self, count: int) -> None:
-        for _ in range(count):
-            self.workers.append(self._start())
-
-    def _start(self) -> _Worker:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, *self.settings), daemon=True)
-        process.start()
+    def start(self, number: int) -> None:
+        if number in self.processes:
+            self._close(self.processes[number])
+        ours, theirs = multiprocessing.Pipe()
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        threads = str(self.settings.threads)
+        process = subprocess.Popen(  # noqa: S603 - this interpreter
+            [sys.executable, "-m", "ctrobust.execution.local_worker", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads},
+        )
         theirs.close()
-        return _Worker(process, ours)
+        with contextlib.suppress(OSError):  # a process that died is noticed by `receive`
+            ours.send(self.settings._replace(name=f"worker {number + 1}"))
+        self.processes[number] = _WorkerProcess(process, ours, output, time.monotonic() + START_SECONDS)
 
-    def assign(self) -> None:
-        """Give each idle worker the first job whose training is done."""
-        for worker in self.workers:
-            if worker.job is None:
-                job = next((one for one in self.waiting if is_ready(one, self.done)), None)
-                if job is None:
-                    return
-                self.waiting.remove(job)
-                worker.job = job
-                self.attempts[job] = self.attempts.get(job, 0) + 1
-                with contextlib.suppress(OSError):  # a worker that died is noticed when results are collected
-                    worker.connection.send(job)
+    def send(self, number: int, job: Job) -> None:
+        with contextlib.suppress(OSError):  # a process that died is noticed by `receive`
+            self.processes[number].connection.send(job)
 
-    def collect(self, timeout: float) -> None:
-        """Take the results that are there, and replace workers that died."""
-        busy = {worker.connection: worker for worker in self.workers if worker.job is not None}
-        for connection in wait(list(busy), timeout):
-            worker = busy[connection]  # type: ignore[index]
-            job = worker.job
-            assert job is not None
-            try:
-                error: str | None = worker.connection.recv()
-            except (EOFError, OSError):
-                self._replace(worker, job)
-                continue
-            worker.job = None
-            if error is None:
-                self.done.add(job)
-                self.report.done.append(job)
-            else:
-                self._fail(job, error)
+    def receive(self, timeout: float) -> list[tuple[int, WorkerMessage]]:
+        numbers = {one.connection: number for number, one in self.processes.items()}
+        found = [(numbers[one], self._message(numbers[one])) for one in wait(list(numbers), timeout)]  # type: ignore[index]
+        now = time.monotonic()
+        for number, one in self.processes.items():
+            if one.starts_until is not None and now > one.starts_until:
+                one.process.kill()
+                one.process.wait()
+                text = f"the process did not load its modules within {START_SECONDS} seconds\n{one.last_output()}"
+                found.append((number, WorkerMessage("died", text)))
+        return found
 
-    def _replace(self, worker: _Worker, job: Job) -> None:
-        worker.process.join()
-        code = worker.process.exitcode
-        worker.connection.close()
-        self.workers[self.workers.index(worker)] = self._start()
-        if self.attempts[job] < ATTEMPTS:
-            self.waiting.insert(0, job)
-        else:
-            self._fail(job, f"the worker process died {ATTEMPTS} times, last with exit code {code}")
-
-    def _fail(self, job: Job, error: str) -> None:
-        log = self.store.root / "logs" / f"{spec_hash(job)}.txt"
-        write_atomic(log, f"{describe_job(job)}\n\n{error}\n".encode())
-        self.report.failed[job] = log
-
-    def fail_unreachable(self) -> None:
-        """Report the jobs whose training failed, which could not start."""
-        failed = {job.training: log for job, log in self.report.failed.items()}
-        for job in self.waiting:
-            if job.training in failed and job not in self.report.failed:
-                self.report.failed[job] = failed[job.training]
-
-    def end(self, *, save: bool) -> None:
-        """End the workers; a running training saves its state first."""
-        for worker in self.workers:
-            if worker.job is not None and save and worker.process.is_alive():
-                os.kill(worker.process.pid, signal.SIGTERM)
-            else:
-                with contextlib.suppress(OSError):
-                    worker.connection.send(None)
-        for worker in self.workers:
-            worker.process.join(timeout=60)
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-            worker.connection.close()
-
-
-def _work(
-    connection: Connection, root: str, read_only: tuple[str, ...], threads: int, nice: int, data_root: Path | None
-) -> None:
-    """The loop of a worker: receive a job, run it, send None or the text of its error."""
-    stopping: list[int] = []
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the coordinator decides
-    signal.signal(signal.SIGTERM, lambda number, _: stopping.append(number))
-    os.nice(nice)
-    import torch
-
-    from ctrobust.execution.job_runner import run_job
-    from ctrobust.training import CheckpointPolicy, TrainingInterrupted, keep_freed_memory
-
-    torch.set_num_threads(threads)
-    keep_freed_memory()
-    store, policy = Store(root, read_only), CheckpointPolicy(stop=lambda: bool(stopping))
-    while not stopping:
+    def _message(self, number: int) -> WorkerMessage:
+        one = self.processes[number]
         try:
-            job = connection.recv()
+            message: WorkerMessage = one.connection.recv()
         except (EOFError, OSError):
-            return
-        if job is None:
-            return
-        error = None
-        try:
-            run_job(job, store, data_root, policy)
-        except TrainingInterrupted:
-            return
-        except CtrobustError as problem:
-            error = f"{type(problem).__name__}: {problem}"
-        except Exception:
-            error = traceback.format_exc()
-        connection.send(error)
+            one.process.wait()
+            return WorkerMessage("died", one.last_output())
+        one.starts_until = None
+        return message
+
+    def end(self, busy: Sequence[int]) -> None:
+        for number, one in self.processes.items():
+            if number in busy:
+                one.process.terminate()
+            elif one.starts_until is not None:
+                one.process.kill()
+            else:
+                one.connection.close()
+        until = time.monotonic() + SAVE_SECONDS
+        for one in self.processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.process.wait(max(0.1, until - time.monotonic()))
+        self.kill()
+
+    def kill(self) -> None:
+        for one in self.processes.values():
+            one.process.kill()
+            one.process.wait()
+            self._close(one)
+        self.processes.clear()
+
+    @staticmethod
+    def _close(one: _WorkerProcess) -> None:
+        one.connection.close()
+        one.output.close()

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ctrobust.execution.expected_time import ExpectedTime
 from ctrobust.experiments import Figure, MeanSpread, Table
-from ctrobust.specs import EvaluationJob, Job, TrainingJob, required_training, spec_hash
+from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, VerdictJob, required_training, spec_hash
 from ctrobust.store import JobIndex
 
 
@@ -26,9 +27,9 @@ class Plan:
         """How many jobs are of a kind."""
         return sum(isinstance(job, kind) for job in (self.jobs if jobs is None else jobs))
 
-    def as_json(self) -> dict[str, object]:
-        """Cells with the hashes of their jobs, and the jobs."""
-        missing = set(self.missing)
+    def as_json(self, expected: ExpectedTime | None = None) -> dict[str, object]:
+        """Cells with the hashes of their jobs, and the jobs; `seconds` is the expected time of a job, where known."""
+        missing, seconds = set(self.missing), expected.seconds if expected is not None else {}
         return {
             "cells": [
                 {
@@ -48,11 +49,57 @@ class Plan:
                     "kind": type(job).__name__,
                     "stored": job not in missing,
                     "training": spec_hash(job.training),
+                    "seconds": seconds.get(job),
                     **job.model_dump(mode="json", exclude={"training"}),
                 }
                 for job in self.jobs
             ],
         }
+
+    def lines(self, expected: ExpectedTime, workers: int) -> list[str]:
+        """The plan in words: experiments, jobs of each kind, what is stored of them, and the expected time."""
+        found = [f"{one.name} ({one.preset}): {one.title}" for one in self.experiments]
+        found.append(f"cells: {sum(len(one.all_cells) for one in self.experiments):,}")
+        for kind, title in JOB_TITLES.items():
+            if self.count(kind) or kind in (TrainingJob, EvaluationJob):
+                missing = self.count(kind, self.missing)
+                found.append(f"{title}: {self.count(kind):,}, of which {missing:,} are not stored")
+        return [*found, _time_line(expected, workers)]
+
+
+JOB_TITLES: dict[type[Job], str] = {
+    TrainingJob: "trainings",
+    EvaluationJob: "evaluations",
+    EmbeddingJob: "embeddings",
+    VerdictJob: "masking verdicts",
+}
+"""Kind of job -> its plural."""
+
+
+def _time_line(expected: ExpectedTime, workers: int) -> str:
+    """The expected time, and how many jobs nothing is known about."""
+    if not expected.seconds:
+        return "expected time: none, everything is stored"
+    unknown = [f"{n:,} {title}" for kind, title in JOB_TITLES.items() if (n := expected.unmeasured(kind))]
+    if expected.unmeasured() == len(expected.seconds):
+        return "expected time: not measured, the store has no finished jobs of these kinds"
+    times = f"{format_duration(expected.total(1))} with 1 worker"
+    if workers > 1:
+        times += f", {format_duration(expected.total(workers))} with {workers}"
+    return f"expected time: {times}" + (f"; not measured: {' and '.join(unknown)}" if unknown else "")
+
+
+def format_duration(seconds: float) -> str:
+    """A duration in the unit that fits it.
+
+    Example:
+        >>> [format_duration(seconds) for seconds in (42, 600, 9000, 300000)]
+        ['42 s', '10 min', '2.5 h', '3.5 days']
+    """
+    for unit, size, below in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172800)):
+        if seconds < below:
+            return f"{seconds / size:.{0 if size < 3600 else 1}f} {unit}"
+    return f"{seconds / 86400:.1f} days"
 
 
 def make_plan(experiments: Iterable[Table | Figure], index: JobIndex) -> Plan:

@@ -1,13 +1,11 @@
 """Evaluations of a trained network, each run once: outcomes that its run directory holds are not computed again."""
 
 import contextlib
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-from numpy.typing import NDArray
 
 from ctrobust import data as datasets
 from ctrobust.attacks import Attack, parse, revision
@@ -15,11 +13,13 @@ from ctrobust.attacks.stages import left_out
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation import Evaluator, NoStateStore, ProgressCallback, StateStore
+from ctrobust.execution.evaluation_request import EvaluationRequest
+from ctrobust.execution.partial_outcomes import PartialOutcomes
+from ctrobust.execution.sharded_evaluation import ShardedRunner, Sharding, sharded
 from ctrobust.models import WeightsFile
 from ctrobust.outcomes import Evaluation
 from ctrobust.specs import EvaluationSpec
-from ctrobust.store import EvaluationFacts, Journal, RunDirectory, StoredEvaluation, write_arrays, write_outcomes
-from ctrobust.store.arrays import read_arrays
+from ctrobust.store import EvaluationFacts, RunDirectory, StoredEvaluation, write_outcomes
 from ctrobust.training import environment
 
 
@@ -45,33 +45,6 @@ class EvaluationRow:
     def left_out(self) -> tuple[str, ...]:
         """The stages that an ensemble skipped because the network has too few classes."""
         return tuple(self.facts.left_out or ())
-
-
-class _PartialOutcomes:
-    """The progress of an evaluation in files beside its outcomes: a journal of batches, and a resume state."""
-
-    def __init__(self, outcomes: Path) -> None:
-        self.journal = Journal(outcomes.with_suffix(".partial"))
-        self.resume_file = outcomes.with_suffix(".resume")
-
-    def load(self) -> tuple[list[dict[str, NDArray[Any]]], dict[str, NDArray[Any]]]:
-        return self.journal.read(), read_arrays(self.resume_file) if self.resume_file.exists() else {}
-
-    def append(self, outcomes: dict[str, NDArray[Any]]) -> None:
-        self.journal.append(outcomes)
-        self.resume_file.unlink(missing_ok=True)
-
-    def save_resume_state(self, arrays: dict[str, NDArray[Any]]) -> None:
-        write_arrays(self.resume_file, arrays)
-
-    @property
-    def begun(self) -> bool:
-        """Whether an earlier process did a part of the work."""
-        return self.journal.path.exists() or self.resume_file.exists()
-
-    def remove(self) -> None:
-        self.journal.remove()
-        self.resume_file.unlink(missing_ok=True)
 
 
 def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
@@ -108,7 +81,7 @@ def evaluation_data(path: Path | WeightsFile, name: str | None, root: Path | Non
         raise RunError(
             f"{weights.path} holds no trained network; name a run directory, its model.safetensors or best.safetensors"
         )
-    found = datasets.load(name or metadata["data"], split, root)
+    found = datasets.load(name or _named_data(weights), split, root)
     if (found.in_channels, found.num_classes) != (metadata["in_channels"], metadata["num_classes"]):
         raise InputError(
             f"{found.name} has {found.in_channels} channels and {found.num_classes} classes; "
@@ -117,12 +90,28 @@ def evaluation_data(path: Path | WeightsFile, name: str | None, root: Path | Non
     return found
 
 
-def _run_of(weights: Path) -> RunDirectory | None:
+def _named_data(weights: WeightsFile) -> str:
+    """The data set that a weights file names, if it is a published one: a file does not choose what else is read."""
+    data = str(weights.metadata["data"])
+    if data in datasets.DATASETS:
+        return data
+    raise InputError(
+        f"{weights.path} was trained on {data!r}; data of your own are read only where you name them. "
+        f"Add to the command:\n  --data {shlex.quote(data)}"
+    )
+
+
+def run_of(weights: Path) -> RunDirectory | None:
     """The run whose last or best weights these are."""
     runs = (RunDirectory(folder) for folder in weights.absolute().parents[:2])
     return next(
         (run for run in runs if run.spec_file.exists() and weights.absolute() in (run.model_file, run.best_file)), None
     )
+
+
+def keeps_outcomes(weights: WeightsFile) -> bool:
+    """Whether outcomes of these weights are stored: those of a run directory are."""
+    return run_of(weights.path) is not None
 
 
 def evaluate_stored(
@@ -136,53 +125,80 @@ def evaluate_stored(
     keep_probabilities: bool = True,
     progress: ProgressCallback | None = None,
     into: RunDirectory | None = None,
+    sharding: Sharding | None = None,
 ) -> Iterator[EvaluationRow]:
     """Evaluate a network under each attack (None is no attack), store the outcomes, and yield them when they are done.
 
     Outcomes are stored in the run directory `into`, by default that of the weights. Stored outcomes are read instead of
     computed, except those of a fused copy where `fuse` is false. The clean outcomes of the same examples are stored
-    once beside them.
+    once beside them. With `sharding` the batches of an attack are spread over workers.
     """
     weights = path if isinstance(path, WeightsFile) else WeightsFile.read(path)
-    run = into or _run_of(weights.path)
+    run = into or run_of(weights.path)
     specs = [_spec(weights, data, attack, limit, chunk) for attack in attacks]
     if run is None:
         evaluator = Evaluator(weights.build(), data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
-        for attack, spec in zip(attacks, specs, strict=True):
-            evaluation, facts = _timed(evaluator, attack, NoStateStore(), data)
-            yield EvaluationRow(spec.attack, evaluation, None, facts.seconds, facts)
+        with _runner(sharding, weights, evaluator) as runner:
+            for attack, spec in zip(attacks, specs, strict=True):
+                evaluation, facts = _timed(evaluator, attack, NoStateStore(), data, runner)
+                yield EvaluationRow(spec.attack, evaluation, None, facts.seconds, facts)
         return
     run.check_writable()
     clean_spec = _spec(weights, data, None, limit, chunk)
-    missing = [attack for attack, spec in zip(attacks, specs, strict=True) if _stored(run, spec, fuse=fuse) is None]
+    request = EvaluationRequest(run, data, clean_spec, fuse)
+    missing = [attack for attack, spec in zip(attacks, specs, strict=True) if request.stored(spec) is None]
     evaluator = Evaluator(weights.build(), data, missing, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
-    with contextlib.ExitStack() as locks:
+    with contextlib.ExitStack() as held:
         for attack in dict.fromkeys(missing):
             file = run.outcomes_file(_spec(weights, data, attack, limit, chunk))
-            locks.enter_context(run.writing(file))
+            held.enter_context(run.writing(file))
+        runner = held.enter_context(_runner(sharding, weights, evaluator))
         for attack, spec in zip(attacks, specs, strict=True):
-            found = _stored(run, spec, fuse=fuse)
+            found = request.stored(spec)
             if found is not None:
                 yield EvaluationRow(spec.attack, found.evaluation, found.file, None, _facts_of(found))
                 continue
-            file = run.outcomes_file(spec)
-            clean_file = run.outcomes_file(clean_spec)
-            if attack is not None:
-                with run.writing_clean_outcomes():  # another process may attack the same network
-                    if run.find_evaluation(clean_spec) is None:
-                        evaluation, facts = _timed(evaluator, None, NoStateStore(), data)
-                        write_outcomes(clean_file, clean_spec, evaluation, None, facts)
-            partial, started = _PartialOutcomes(file), time.monotonic()
+            clean = None if attack is None else _clean_outcomes(request, evaluator)
+            partial, started = PartialOutcomes(run.outcomes_file(spec)), time.monotonic()
             resumed = partial.begun
-            evaluation, facts = _timed(evaluator, attack, partial, data)
+            evaluation, facts = _timed(evaluator, attack, partial, data, runner)
             if resumed:  # the time of the earlier process is not known
                 facts = replace(facts, seconds=None, cpu_seconds=None)
+            if clean is not None:
+                evaluation = _with_clean_outcomes(evaluation, clean.evaluation)
             stored = write_outcomes(
-                file, spec, evaluation, None if attack is None else clean_file, facts,
+                run.outcomes_file(spec), spec, evaluation, None if clean is None else clean.file, facts,
                 keep_probabilities=keep_probabilities,
             )  # fmt: skip
             partial.remove()
             yield EvaluationRow(spec.attack, stored.evaluation, stored.file, time.monotonic() - started, facts)
+
+
+def _clean_outcomes(request: EvaluationRequest, evaluator: Evaluator) -> StoredEvaluation:
+    """The outcomes without an attack, which all attacks on the same examples share; made if they are not stored."""
+    run, spec = request.run, request.clean_spec
+    with run.writing_clean_outcomes():  # another process may attack the same network
+        found = request.stored(spec)
+        if found is None:
+            evaluation, facts = _timed(evaluator, None, NoStateStore(), request.data)
+            found = write_outcomes(run.outcomes_file(spec), spec, evaluation, None, facts)
+        return found
+
+
+def _with_clean_outcomes(evaluation: Evaluation, clean: Evaluation) -> Evaluation:
+    """The evaluation with the stored outcomes of clean images, which another number of threads may round otherwise.
+
+    An example that only the stored outcomes classify correctly was not attacked and counts as broken.
+    """
+    return replace(
+        evaluation, clean_probabilities=clean.clean_probabilities, clean_prediction=clean.clean_prediction
+    )  # fmt: skip
+
+
+def _runner(
+    sharding: Sharding | None, weights: WeightsFile, evaluator: Evaluator
+) -> contextlib.AbstractContextManager[ShardedRunner | None]:
+    return contextlib.nullcontext() if sharding is None else sharded(sharding, weights, evaluator)
 
 
 def _spec(weights: WeightsFile, data: Dataset, attack: Attack | None, limit: int | None, chunk: int) -> EvaluationSpec:
@@ -201,25 +217,25 @@ def _spec(weights: WeightsFile, data: Dataset, attack: Attack | None, limit: int
     )
 
 
-def _stored(run: RunDirectory, spec: EvaluationSpec, *, fuse: bool) -> StoredEvaluation | None:
-    """The stored outcomes of a spec; those of a fused copy do not count where it is refused."""
-    found = run.find_evaluation(spec)
-    return None if found is not None and not fuse and found.record.fused else found
-
-
 def _timed(
-    evaluator: Evaluator, attack: Attack | None, store: StateStore, data: Dataset
+    evaluator: Evaluator,
+    attack: Attack | None,
+    store: StateStore,
+    data: Dataset,
+    runner: ShardedRunner | None = None,
 ) -> tuple[Evaluation, EvaluationFacts]:
     if attack is not None:
         evaluator.clean_logits()  # and the fused copy: not part of the attack's time
     wall, cpu = time.monotonic(), time.process_time()
-    evaluation = evaluator.run(attack, store)
+    of_workers = 0.0 if runner is None else runner.cpu_seconds
+    evaluation = evaluator.run(attack, store, runner)
+    cpu_seconds = time.process_time() - cpu + (0.0 if runner is None else runner.cpu_seconds - of_workers)
     fused = evaluator.uses_fused(attack)
     facts = EvaluationFacts(
         classes=data.classes,
         seconds=round(time.monotonic() - wall, 3),
-        cpu_seconds=round(time.process_time() - cpu, 3),
-        environment=environment(),
+        cpu_seconds=round(cpu_seconds, 3),
+        environment={**environment(), "workers": runner.workers} if runner and runner.workers else environment(),
         fused=fused,
         fused_logit_difference=evaluator.fused.logit_difference if fused and evaluator.fused is not None else None,
         left_out=() if attack is None else left_out(attack, evaluation.num_classes),

@@ -3,10 +3,9 @@
 Tables and figures are numbered in the order of the paper's source.
 """
 
-import difflib
 from collections.abc import Callable
 
-from ctrobust.errors import InputError
+from ctrobust.errors import InputError, closest
 from ctrobust.experiments.cell import METRICS, Cell, CellName, MeanSpread, Metric
 from ctrobust.experiments.disagreements import DISAGREEMENTS, MISPRINTS, Disagreement, disagreements
 from ctrobust.experiments.figure import Figure, Panel, Point, Series
@@ -19,7 +18,9 @@ from ctrobust.experiments.figure6 import figure6
 from ctrobust.experiments.figure7 import figure7
 from ctrobust.experiments.presets import PRESETS, Preset
 from ctrobust.experiments.ranks import average_ranks, ranks
+from ctrobust.experiments.statement_results import StatementResult, check_statements
 from ctrobust.experiments.statements import Check, Statement
+from ctrobust.experiments.sweep_table import sweep_table
 from ctrobust.experiments.table import Column, Row, Table
 from ctrobust.experiments.table1 import table1
 from ctrobust.experiments.table2 import table2
@@ -54,7 +55,8 @@ EXPERIMENTS: dict[str, Callable[[Preset], Table | Figure]] = {
 __all__ = [
     "DISAGREEMENTS", "EXPERIMENTS", "METRICS", "MISPRINTS", "PRESETS", "Cell", "CellName", "Check", "Column",
     "Disagreement", "Figure", "MeanSpread", "Metric", "Panel", "Point", "Preset", "Row", "Series", "Statement",
-    "Table", "average_ranks", "disagreements", "experiment", "ranks",
+    "StatementResult", "Table", "average_ranks", "check_statements", "disagreements", "experiment", "ranks",
+    "sweep_table",
 ]  # fmt: skip
 
 
@@ -67,13 +69,7 @@ def experiment(name: str, preset: str = "paper") -> Table | Figure:
         (8, 13, 99.56)
     """
     if name not in EXPERIMENTS:
-        raise InputError(f"unknown experiment {name!r}; {_known(name, list(EXPERIMENTS))}")
+        raise InputError(f"unknown experiment {name!r}; {closest(name, list(EXPERIMENTS))}")
     if preset not in PRESETS:
-        raise InputError(f"unknown preset {preset!r}; {_known(preset, list(PRESETS))}")
+        raise InputError(f"unknown preset {preset!r}; {closest(preset, list(PRESETS))}")
     return EXPERIMENTS[name](PRESETS[preset])
-
-
-def _known(name: str, known: list[str]) -> str:
-    """The end of an error message: the most similar known name, and all known names."""
-    near = difflib.get_close_matches(str(name).lower(), known, n=1)
-    return f"{f'did you mean {near[0]!r}? ' if near else ''}known: {', '.join(known)}"

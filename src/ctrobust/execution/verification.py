@@ -1,0 +1,174 @@
+"""Verification of a run: every stored number is computed again from its outcomes, and a sample is attacked again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ctrobust import data as datasets
+from ctrobust.attacks import parse, revision
+from ctrobust.attacks.base import Attack
+from ctrobust.attacks.stages import run_attack
+from ctrobust.data import Dataset
+from ctrobust.errors import DataError, InputError, RunError
+from ctrobust.evaluation import evaluate
+from ctrobust.execution.stored_evaluation import evaluation_data
+from ctrobust.models import Classifier, WeightsFile
+from ctrobust.specs import spec_hash
+from ctrobust.store import OutcomeSummary, RunDirectory, RunRecord, StoredEvaluation
+
+FLIPS_ALLOWED = 0.02
+"""The share of examples that may flip at batch size 1: rounding differs there, and some examples are borderline."""
+
+VerificationCallback = Callable[[int, int, str], None]
+"""Called with the number of examples attacked again, of how many, and the attack."""
+
+
+@dataclass(frozen=True)
+class VerificationCheck:
+    """One thing that was verified.
+
+    Attributes:
+        what: the file or the number.
+        passed: whether it is as the record has it.
+        finding: what was found, in one sentence.
+    """
+
+    what: str
+    passed: bool
+    finding: str
+
+
+def verify_run(
+    path: Path,
+    *,
+    data: str | None = None,
+    data_root: Path | None = None,
+    sample: int = 50,
+    seed: int = 0,
+    callback: VerificationCallback | None = None,
+) -> list[VerificationCheck]:
+    """Verify the record, the weights and every evaluation of a run, and attack `sample` random examples again.
+
+    The examples are drawn from all stored attacks on these weights, and each is attacked alone: with the same keys its
+    random draws are the same, so that only rounding can change an outcome.
+    """
+    if sample < 0:
+        raise InputError(f"sample is at least 0, got {sample}")
+    run = RunDirectory(path)
+    record, found = _record(run)
+    if record is None:
+        return [found]
+    checks, evaluations = _stored_numbers(run)
+    checks.insert(0, found)
+    if not run.model_file.exists():
+        return [
+            *checks,
+            VerificationCheck("model.safetensors", True, "The weights are not here, so nothing was attacked again."),
+        ]
+    try:
+        weights = WeightsFile.read(run.model_file)  # its SHA-256 is compared with the record's
+    except RunError as error:
+        return [*checks, VerificationCheck("model.safetensors", False, str(error))]
+    model = weights.build()
+    checks.append(VerificationCheck("model.safetensors", True, "Its SHA-256 is that of the record."))
+    checks.append(_clean_accuracy(record, model, evaluation_data(weights, data, data_root)))
+    attacked = [one for one in evaluations if one.attack != "none" and one.record.spec.weights == weights.sha256[:16]]
+    if sample and attacked:
+        checks += _attack_again(attacked, model, data, data_root, sample, seed, callback)
+    return checks
+
+
+def _stored_numbers(run: RunDirectory) -> tuple[list[VerificationCheck], list[StoredEvaluation]]:
+    """Check each evaluation against its record; return also the evaluations whose arrays are intact."""
+    checks: list[VerificationCheck] = []
+    intact: list[StoredEvaluation] = []
+    for file in sorted(run.outcomes_folder.glob("*.npz")):
+        try:
+            stored = StoredEvaluation.read(file)
+            summary = OutcomeSummary.model_validate(stored.evaluation.summary())
+        except RunError as error:
+            checks.append(VerificationCheck(file.name, False, str(error)))
+            continue
+        wrong = [
+            name
+            for name in OutcomeSummary.model_fields
+            if getattr(summary, name) != getattr(stored.record.summary, name)
+        ]
+        if stored.record.hash != spec_hash(stored.record.spec) or stored.record.hash not in file.name:
+            wrong.append("hash")
+        finding = f"The record disagrees with the outcomes in {', '.join(wrong)}." if wrong else "All numbers agree."
+        checks.append(VerificationCheck(file.name, not wrong, finding))
+        if not wrong:
+            intact.append(stored)
+    return checks, intact
+
+
+def _record(run: RunDirectory) -> tuple[RunRecord | None, VerificationCheck]:
+    """The record of the run, if it is that of the spec beside it."""
+    if not run.record_file.exists():
+        run.read_spec()
+        run.read_record()  # raises: not finished
+    try:
+        return run.read_record(), VerificationCheck("record.json", True, "It is the record of the spec beside it.")
+    except RunError as error:
+        return None, VerificationCheck("record.json", False, str(error))
+
+
+def _clean_accuracy(record: RunRecord, model: Classifier, test: Dataset) -> VerificationCheck:
+    """Classify the test images again; borderline images may flip on another processor."""
+    recorded = record.results
+    found = evaluate(model, test)
+    flips = abs(round(found.accuracy * len(found)) - round(recorded.accuracy * recorded.count))
+    passed = len(found) == recorded.count and flips <= max(1, len(found) // 1000)
+    text = f"Accuracy is {100 * found.accuracy:.2f}% on {len(found):,} images, recorded as"
+    return VerificationCheck("accuracy", passed, f"{text} {100 * recorded.accuracy:.2f}% on {recorded.count:,}.")
+
+
+def _attack_again(
+    stored: list[StoredEvaluation],
+    model: Classifier,
+    data: str | None,
+    data_root: Path | None,
+    sample: int,
+    seed: int,
+    callback: VerificationCallback | None,
+) -> list[VerificationCheck]:
+    """Attack random examples of the stored evaluations alone and compare whether they are broken."""
+    draw = np.random.default_rng(seed)
+    sizes = [int(one.evaluation.clean_correct.sum()) for one in stored]
+    counts = draw.multivariate_hypergeometric(sizes, min(sample, sum(sizes)))
+    done, flipped, checks = 0, [], []
+    for one, count in zip(stored, counts.tolist(), strict=True):
+        spec, attack = one.record.spec, parse(one.attack)
+        if spec.revision != revision(attack):
+            checks.append(
+                VerificationCheck(one.file.name, False, f"{one.attack} has changed since these outcomes were made.")
+            )
+            continue
+        images = datasets.load(data or spec.data, spec.split, data_root)
+        if spec.contents != (None if images.verified else images.digest()):
+            raise DataError(f"{one.file.name} was made with other contents of {spec.data} than those found here")
+        correct = np.flatnonzero(one.evaluation.clean_correct)
+        for position in draw.choice(correct, count, replace=False).tolist():
+            if _is_broken(attack, model, images, position, fuse=one.record.fused is not False) == bool(
+                one.evaluation.robust[position]
+            ):
+                flipped.append(f"{one.attack} on example {position}")
+            done += 1
+            if callback is not None:
+                callback(done, int(counts.sum()), one.attack)
+    allowed = max(1, int(FLIPS_ALLOWED * done))
+    named = f": {'; '.join(flipped)}" if flipped else ""
+    finding = f"{len(flipped)} of {done} examples attacked alone came out differently ({allowed} may){named}."
+    return [*checks, VerificationCheck("attacked again", len(flipped) <= allowed, finding)]
+
+
+def _is_broken(attack: Attack, model: Classifier, images: Dataset, position: int, *, fuse: bool) -> bool:
+    x = datasets.to_float(images.images[position : position + 1])
+    y, key = images.labels[position : position + 1], torch.tensor([position])
+    result = run_attack(attack, model, x, y, key, fuse=fuse)
+    with torch.no_grad():
+        return bool(model(result.x_adv).argmax(1) != y)
