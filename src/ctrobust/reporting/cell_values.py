@@ -1,14 +1,17 @@
 """The value of each cell of a table or figure, computed from stored records and outcomes alone."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ctrobust.experiments import Cell, Figure, Table, average_ranks
-from ctrobust.specs import EvaluationJob, Job
+from ctrobust.specs import EvaluationJob, Job, required_training
 from ctrobust.store import JobIndex, OutcomeSummary
+
+EMBEDDED = "stored"
+"""The remark of an embedding that is stored, which has no number."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,7 @@ class CellValue:
         low, high: the 95% interval of a single proportion.
         spread: the sample standard deviation over several seeds.
         jobs_done, jobs: how many of the cell's jobs are stored.
-        remark: why there is no value, such as "not run" or "not measured".
+        remark: why there is no value, such as "not run", "failed", "2 of 3 runs" or "not measured".
     """
 
     value: float | None
@@ -31,10 +34,15 @@ class CellValue:
     jobs: int = 0
     remark: str = ""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a number, or an embedding."""
+        return self.value is not None or self.remark == EMBEDDED
 
-def cell_values(experiment: Table | Figure, index: JobIndex) -> list[CellValue]:
-    """The value of every cell, in the order of `experiment.all_cells`."""
-    values = [_value(cell, index) for cell in experiment.all_cells]
+
+def cell_values(experiment: Table | Figure, index: JobIndex, failed: Collection[Job] = ()) -> list[CellValue]:
+    """The value of every cell, in the order of `experiment.all_cells`; cells of `failed` jobs are marked."""
+    values = [_value(cell, index, failed) for cell in experiment.all_cells]
     if isinstance(experiment, Table):
         ranked = _average_ranks(experiment, values)
         values = [
@@ -44,14 +52,16 @@ def cell_values(experiment: Table | Figure, index: JobIndex) -> list[CellValue]:
     return values
 
 
-def _value(cell: Cell, index: JobIndex) -> CellValue:
+def _value(cell: Cell, index: JobIndex, failed: Collection[Job]) -> CellValue:
     found = [_measure(cell, job, index) for job in cell.jobs]
     done = [one for one in found if one is not None]
     unknown = CellValue(None, jobs_done=len(done), jobs=len(cell.jobs))
     if len(done) < len(found):
-        return replace(unknown, remark="not run")
-    if cell.metric in ("average_rank", "tsne"):
+        return replace(unknown, remark=_why_missing(cell, found, failed))
+    if cell.metric == "average_rank":
         return unknown
+    if cell.metric == "tsne":
+        return replace(unknown, remark=EMBEDDED)
     numbers = [value for value, _ in done if value is not None]
     if len(numbers) < len(done):
         return replace(unknown, remark="not measured")
@@ -63,6 +73,14 @@ def _value(cell: Cell, index: JobIndex) -> CellValue:
 
 Measured = tuple[float | None, tuple[float, float] | None]
 """A value, None where an older version did not record it, and its interval."""
+
+
+def _why_missing(cell: Cell, found: list[Measured | None], failed: Collection[Job]) -> str:
+    missing = [job for job, one in zip(cell.jobs, found, strict=True) if one is None]
+    if any(job in failed or required_training(job) in failed for job in missing):
+        return "failed"
+    done = len(cell.jobs) - len(missing)
+    return f"{done} of {len(cell.jobs)} runs" if done and cell.metric != "average_rank" else "not run"
 
 
 def _measure(cell: Cell, job: Job, index: JobIndex) -> Measured | None:
@@ -122,8 +140,8 @@ def _average_ranks(table: Table, values: list[CellValue]) -> Mapping[str, CellVa
 
 
 def difference(value: CellValue, cell: Cell) -> float | None:
-    """Our value minus the paper's."""
+    """Our value minus the paper's; None for times, which are measured otherwise here."""
     paper = cell.paper
-    if value.value is None or paper is None or math.isnan(value.value):
+    if value.value is None or paper is None or cell.metric == "minutes" or math.isnan(value.value):
         return None
     return value.value - (paper if isinstance(paper, float) else paper.value)
