@@ -42,7 +42,7 @@ def test_list(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 def test_list_of_an_unknown_kind(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = run_command(capfd, monkeypatch, "list", "atacks")
     assert code == 2
-    assert "unknown kind 'atacks'; known: attacks, data" in err
+    assert "unknown kind 'atacks'; did you mean 'attacks'? known: attacks, data" in err
 
 
 def test_data_list_and_check(

@@ -52,4 +52,10 @@ def test_demo(tmp_path: Path, environment: dict[str, str], terminal: Callable[..
         assert len(attacks) == 4
         record = json.loads((run / "record.json").read_text())
         assert f"{100 * record['results']['accuracy']:.1f}" == f"{accuracy:.1f}"
+    assert "5 of 14 masking tests were run, the nearly free ones" in out
+    assert "all tests: ctrobust evaluate out/dropout --verdict --eps 0.1" in out
     assert "run directories: out/dropout, out/mdl, out/fast-at, out/fast-at+ctr" in out
+    assert re.search(r"report: out/report.html \(1\.\d MB, 4 runs, 24 evaluations\); open it in a browser", out)
+    page = tmp_path / "out" / "report.html"
+    assert page.stat().st_size < 4e6
+    assert "fast-at+ctr" in page.read_text(encoding="utf-8")

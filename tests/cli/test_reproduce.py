@@ -1,9 +1,18 @@
 """`ctrobust reproduce`."""
 
 import json
+import re
+import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.command import Inside
+import pytest
+
+from ctrobust.experiments import experiment
+from ctrobust.store import Store
+from tests.cli.command import COMMAND, Inside, Terminal, ctrobust, plain
+from tests.execution.worker_processes import WrittenOnce
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -40,7 +49,72 @@ def test_wrong_names_are_explained(inside: Inside, tmp_path: Path) -> None:
         ("reproduce table1 --render pdf", "--render is one of terminal, markdown, csv, latex"),
         ("reproduce table1 --json", "--json is for --dry-run"),
         ("reproduce table1 --results nowhere", "--results nowhere: there is no such directory"),
+        ("reproduce table7 --preset smoke --executor slurm", "--executor is one of local, ray; got slurm"),
+        ("reproduce table7 --preset smoke --address auto", "--address is for --executor ray"),
+        ("reproduce table7 --preset smoke --executor ray --address 127.0.0.1:1", "cannot connect to the Ray cluster"),
     ]:
         done = inside(f"{command} --store {tmp_path}")
         assert done.code == 2, command
         assert message in done.err
+
+
+def test_a_store_that_cannot_be_written_is_explained(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = inside(f"reproduce table7 --preset smoke --store {tmp_path / 'file'}")
+    assert done.code == 5
+    assert f"cannot write to the store {tmp_path / 'file'}" in done.err
+
+
+@pytest.mark.slow
+def test_a_failed_job_is_named_with_its_log_and_cells_and_is_the_only_one_run_again(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    command = "reproduce figure7 --preset smoke --workers 2 --render csv"
+    broken = Store(tmp_path / "runs").directory(experiment("figure7", "smoke").all_cells[0].jobs[0].training)
+    broken.path.mkdir(parents=True)
+    broken.spec_file.write_text("{")
+    done = ctrobust(command, tmp_path, environment)
+    assert done.code == 6
+    assert "log: runs/logs/" in done.err
+    assert "  cells: figure7 (" in done.err
+    (log, *_) = (tmp_path / "runs" / "logs").iterdir()
+    assert "spec.json" in log.read_text()
+    broken.spec_file.unlink()
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").glob("*/record.json")}
+    again = ctrobust(command, tmp_path, environment)
+    assert again.code == 0
+    assert {file: file.stat().st_mtime_ns for file in before} == before
+    assert list((tmp_path / "runs" / "logs").iterdir()) == []
+    assert "not run" not in again.out
+
+
+@pytest.mark.slow
+def test_two_commands_share_the_work_of_one_store(environment: dict[str, str], tmp_path: Path) -> None:
+    words = ["reproduce", "figure7", "--preset", "smoke", "--workers", "1", "--render", "csv"]
+    both = [
+        subprocess.Popen([COMMAND, *words], cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    results = WrittenOnce(tmp_path / "runs")
+    while any(one.poll() is None for one in both):
+        results.look()
+        time.sleep(0.05)
+    first, second = (one.communicate()[0] for one in both)
+    assert [one.returncode for one in both] == [0, 0]
+    assert first == second
+    assert "not run" not in first
+    assert len(results.first) > 10
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_and_prints_the_command_that_continues(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
+    command = "reproduce figure7 --preset smoke --workers 1"
+    running = terminal(command)
+    running.until(lambda: re.search(r"worker 1: (train|attack)", plain(running.text)) is not None)
+    assert running.interrupt() == 130
+    assert f"ctrobust {command}" in plain(running.text)
+    assert "of 15 jobs" in plain(running.text)
+    again = terminal(command)
+    assert again.end() == 0
+    assert "not run" not in plain(again.text)
+    assert list((tmp_path / "runs" / ".locks").iterdir()) == []

@@ -9,7 +9,7 @@ import torch
 from ctrobust.attacks import fuse
 from ctrobust.cli.signals import SignalInterrupt, interruptible, resumed_by, stop_requests
 from ctrobust.errors import InputError
-from ctrobust.training.loop import TrainingInterrupted
+from ctrobust.training.training_callback import TrainingInterrupted
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from ctrobust.cli import tables
-from ctrobust.cli.console import OutputConsole
+from ctrobust.cli.console import PrintableConsole
 from ctrobust.cli.tables import percent, print_results
 from ctrobust.outcomes import Interval
 
@@ -22,7 +22,7 @@ def test_percent_has_its_interval() -> None:
 @pytest.mark.parametrize("width", [40, 50, 60, 66, 72, 80, 100, 140, 1000])
 def test_values_are_never_split_over_lines(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     text = io.StringIO()
-    console = OutputConsole(file=text, force_terminal=True, width=width, color_system=None)
+    console = PrintableConsole(file=text, force_terminal=True, width=width, color_system=None)
     monkeypatch.setattr(tables, "output", lambda: console)
     print_results(HEADERS, ROWS)
     shown = text.getvalue()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ctrobust import training
-from ctrobust.errors import RunError
+from ctrobust.errors import DataError, RunError
 from ctrobust.recipes import RECIPES
 from ctrobust.specs import NaturalSpec, TradesSpec
 from ctrobust.store import RunDirectory
@@ -44,7 +44,9 @@ def test_resumed_when_finished_it_prints_the_record_as_json(inside: Inside, run:
     assert (code, err) == (0, "")
     record = json.loads(out)
     assert record.pop("run") == "run"
-    assert record == json.loads((run / "record.json").read_text())
+    stored = json.loads((run / "record.json").read_text())
+    assert len(stored.pop("sha256")) == 64
+    assert record == stored
     assert record["data"]["classes"] == list("0123456789")
     assert record["data"].items() >= {"name": "digits", "train": 200, "test": 355, "verified": True}.items()
     assert record["steps"] == 7
@@ -60,23 +62,60 @@ def test_options_that_agree_with_the_run_are_allowed_with_resume(inside: Inside,
     assert (run / "spec.json").read_bytes() == before
 
 
-def test_a_finished_run_needs_no_data_and_damaged_weights_are_written_again(
-    inside: Inside, run: Path, tmp_path: Path
-) -> None:
+def test_a_finished_run_needs_no_data_and_damaged_weights_are_written_again(inside: Inside, run: Path) -> None:
     weights = (run / "model.safetensors").read_bytes()
-    spec = json.loads((run / "spec.json").read_text())
     (run / "model.safetensors").write_bytes(weights[:-100])
     done = inside("evaluate run")
     assert done.code == 5
     assert "is not a whole safetensors file" in done.err
     assert inside("train --resume --out run").code == 0
     assert (run / "model.safetensors").read_bytes() == weights
-    (run / "spec.json").write_text(json.dumps({**spec["canonical"], "data": "mnist"}))
-    assert inside("train --resume --out run").code == 0
-    (run / "record.json").unlink()
-    code, _, err = inside("train --resume --out run", "--data-root", str(tmp_path))
-    assert code == 4
-    assert "under a --data-root" in err
+    with mock.patch("ctrobust.data.load", side_effect=DataError("no data")):
+        assert inside("train --resume --out run").code == 0
+        (run / "record.json").unlink()
+        assert inside("train --resume --out run").code == 4
+
+
+@pytest.mark.parametrize("command", ["train --resume --out run", "evaluate run", "show run"])
+def test_a_spec_that_was_edited_after_the_run_is_noticed(inside: Inside, run: Path, command: str) -> None:
+    text = (run / "spec.json").read_text()
+    (run / "spec.json").write_text(text.replace('"limit": 200', '"limit": 300'))
+    code, out, err = inside(command)
+    assert (code, out) == (5, "")
+    assert err.startswith("error: run/spec.json was changed after it was written: its fields have the hash ")
+
+
+@pytest.mark.parametrize("options", ["", "--resume"])
+def test_a_directory_with_other_files_is_refused_and_left_as_it_is(
+    inside: Inside, tmp_path: Path, options: str
+) -> None:
+    folder = tmp_path / "mine"
+    (folder / "checkpoint").mkdir(parents=True)
+    for name in (
+        "model.safetensors",
+        "record.json",
+        "metrics.jsonl",
+        ".mine.12345678.tmp",
+        "checkpoint/.a.12345678.tmp",
+    ):
+        (folder / name).write_text("mine")
+    before = {path: path.is_file() and path.read_text() for path in folder.rglob("*")}
+    code, out, err = inside(f"train --limit 8 --epochs 1 --width 4 --out mine {options}")
+    assert (code, out) == (5, "")
+    assert err == (
+        "error: mine is not empty and not a run directory: it has no spec.json but .mine.12345678.tmp, checkpoint, "
+        "metrics.jsonl and 2 more; choose another --out\n"
+    )
+    assert {path: path.is_file() and path.read_text() for path in folder.rglob("*")} == before
+
+
+def test_a_second_run_that_is_refused_leaves_nothing(inside: Inside, run: Path) -> None:
+    before = {path: path.is_file() and path.read_bytes() for path in run.rglob("*")}
+    for options in ("--limit 200 --epochs 1 --batch-size 32", "--limit 100", "--limit 100 --resume"):
+        assert inside(f"train {options} --out run").code == 5
+    with RunDirectory(run).locked():
+        assert inside("train --limit 100 --out run").code == 5
+    assert {path: path.is_file() and path.read_bytes() for path in run.rglob("*")} == before
 
 
 def test_resume_starts_a_run_where_there_is_none(inside: Inside, tmp_path: Path) -> None:
@@ -159,13 +198,17 @@ def test_any_field_can_be_set_by_its_dotted_name(inside: Inside, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("run")
-def test_the_summary_ends_with_a_command_that_runs(inside: Inside) -> None:
+def test_the_summary_ends_with_commands_that_run(inside: Inside, tmp_path: Path) -> None:
     done = inside("train --resume --out run")
-    command = done.out.splitlines()[-1].split()
+    command, report = (line.split() for line in done.out.splitlines()[-2:])
     assert command[:3] == ["ctrobust", "evaluate", "run"]
     done = inside(" ".join(command[1:]), "--limit", "4")
     assert done.code == 0, done.err
     assert done.out.startswith("run on digits (test), 4 images")
+    assert done.out.splitlines()[-1].split() == ["report:", *report]
+    done = inside(" ".join(report[1:]))
+    assert done.code == 0, done.err
+    assert "APGD" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_an_interrupted_run_names_the_command_that_resumes_it(
@@ -186,6 +229,29 @@ def test_an_interrupted_run_names_the_command_that_resumes_it(
     done = inside(" ".join(command.split()[1:]))
     assert done.code == 5
     assert spec.epochs == 2000
+
+
+def test_a_run_that_diverged_continues_with_another_rate(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_batch = training.TrainingState.train_batch
+
+    def exploding(self: training.TrainingState, index: torch.Tensor) -> torch.Tensor:
+        loss = train_batch(self, index)
+        return loss * float("nan") if self.progress.epoch == 1 and self.peak_rate == 0.05 else loss
+
+    monkeypatch.setattr(training.TrainingState, "train_batch", exploding)
+    code, out, err = inside("train --limit 40 --epochs 3 --batch-size 8 --width 4 --lr 0.05 --out r")
+    assert (code, out) == (5, "")
+    message, command = err.splitlines()[-2:]
+    assert message.startswith("error: training diverged at step 6 in epoch 2, with a learning rate of ")
+    assert command == "  ctrobust train --resume --out r --lr 0.005"
+    assert inside("train --resume --out r --lr 0.005 --seed 3").code == 5  # another run
+    done = inside(" ".join(command.split()[1:]))
+    assert done.code == 0, done.err
+    assert "warning: The largest learning rate was changed to 0.005 after epoch 1." in done.out
+    assert RunDirectory(tmp_path / "r").read_spec().lr_changes == ((1, 0.005),)
+    assert inside("train --resume --out r").code == 0
 
 
 def test_the_recipes_are_listed(inside: Inside) -> None:

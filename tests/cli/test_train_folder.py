@@ -8,7 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from ctrobust.models import load
+from ctrobust.models import build_from_spec, load, save_weights
+from ctrobust.specs import ModelSpec
 from ctrobust.store import RunDirectory
 from tests.cli.command import Inside
 
@@ -31,7 +32,32 @@ def test_the_default_network_fits_the_pictures(inside: Inside, tmp_path: Path, s
     assert "folder:pics" in out
     model = load(tmp_path / "run")
     assert model(torch.rand(2, 3, side, side)).shape == (2, 2)
-    assert inside("evaluate run --attack fgsm:eps=8/255").code == 0
+    command = next(line for line in out.splitlines() if line.startswith("  ctrobust evaluate run --data folder:pics "))
+    assert inside(f"{command.split(' --attack')[0].removeprefix('  ctrobust ')} --attack fgsm:eps=8/255").code == 0
+
+
+@pytest.mark.parametrize("command", ["evaluate run", "train --resume --out run", "evaluate run/model.safetensors"])
+def test_a_run_does_not_choose_the_path_that_is_read(inside: Inside, tmp_path: Path, command: str) -> None:
+    put_pictures(tmp_path / "pics", 16, 20)
+    assert inside("train --data folder:pics --epochs 1 --width 2 --out run").code == 0
+    done = inside(command)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("data of your own are read only where you name them. Add to the command:\n"
+                             "  --data folder:pics\n")  # fmt: skip
+    assert inside(f"{command} --data folder:pics").code == 0
+
+
+def test_the_note_of_a_weights_file_does_not_choose_the_path_that_is_read(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "secret" / "private").mkdir(parents=True)
+    file = tmp_path / "given.safetensors"
+    spec = ModelSpec(width=2)
+    save_weights(
+        file, build_from_spec(spec, 1, 2), spec, in_channels=1, classes=["a", "b"], data=f"folder:{tmp_path}/secret"
+    )
+    done = inside(f"evaluate {file}")
+    assert done.code == 2
+    assert "private" not in done.err
+    assert f"\n  --data folder:{tmp_path}/secret\n" in done.err
 
 
 def stored_batch_size(run: Path) -> int:
@@ -56,7 +82,8 @@ def test_the_default_batch_size_gives_at_least_50_steps_an_epoch(inside: Inside,
     assert stored_batch_size(tmp_path / "two") == 16
     assert inside(f"{train} --out three --batch-size 128").code == 0
     assert stored_batch_size(tmp_path / "three") == 128
-    assert inside(f"{train} --out one --resume").code == 0  # the stored spec counts
+    resumed = inside(f"{train} --out one --resume")
+    assert resumed.code == 0, resumed.err  # the stored spec counts
 
 
 def test_few_pictures_have_batches_of_eight(inside: Inside, tmp_path: Path) -> None:

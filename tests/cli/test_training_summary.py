@@ -71,15 +71,17 @@ def test_at_chance_the_confidence_threshold_is_no_success(capsys: pytest.Capture
 
 def test_the_summary_ends_with_the_commands_to_run_next(capsys: pytest.CaptureFixture[str]) -> None:
     training_summary(Path("my runs/a"), NATURAL, record())
-    assert capsys.readouterr().out.splitlines()[-2:] == [
+    assert capsys.readouterr().out.splitlines()[-3:] == [
         "next:",
         "  ctrobust evaluate 'my runs/a' --attack pgd --attack s-pgd --attack apgd --eps 8/255",
+        "  ctrobust report 'my runs/a' -o report.html",
     ]
     spec = train_spec({"data": "digits", "recipe": {"name": "fast", "eps": 0.1}})
     validation = {"count": 9, "best": {"epoch": 5, "validation_accuracy": 0.8}}
     training_summary(Path("a"), spec, record(validation=validation))
     attacks = "--attack pgd --attack s-pgd --attack apgd --eps 0.1"
-    assert capsys.readouterr().out.splitlines()[-2:] == [
+    assert capsys.readouterr().out.splitlines()[-3:] == [
         f"  ctrobust evaluate a {attacks}",
         f"  ctrobust evaluate a/checkpoint/best.safetensors {attacks}",
+        "  ctrobust report a -o report.html",
     ]

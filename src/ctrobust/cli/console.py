@@ -1,16 +1,19 @@
-"""Standard output for results, standard error for messages: plain text wherever there is no terminal."""
+"""Standard output for results, standard error for messages: plain text wherever there is no terminal.
+
+All that the command line prints passes through a PrintableConsole, which escapes control characters.
+"""
 
 import contextlib
-import os
 import re
-import sys
 import textwrap
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 
 PACKAGE = Path(__file__).parents[1]
 UNBROKEN = re.compile(r"\S+% \[[^\]]*\]|\[[\d., ]+\]|[\d,]+ of [\d,]+")
@@ -18,37 +21,41 @@ UNBROKEN = re.compile(r"\S+% \[[^\]]*\]|\[[\d., ]+\]|[\d,]+ of [\d,]+")
 PLAIN_WIDTH = 1000
 """Width of a pipe or file, which get lines as long as they need to be."""
 
-messages = Console(stderr=True, highlight=False)
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that change what a terminal shows elsewhere, and surrogates, which are no text."""
 
 
-class OutputClosed(BaseException):
-    """The reader of standard output has gone, as in `ctrobust list attacks | head -1`."""
+def printable(text: str) -> str:
+    r"""Escape control characters, such as those of a terminal's escape sequences; tabs and new lines stay.
 
-    exit_code = 141
-
-
-class OutputConsole(Console):
-    """A console that reports a closed pipe by OutputClosed instead of by exit code 1."""
-
-    def on_broken_pipe(self) -> None:
-        discard_output()
-        raise OutputClosed
+    Example:
+        >>> print(printable("cat\x1b]0;title\x07"))
+        cat\x1b]0;title\x07
+    """
+    return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def discard_output() -> None:
-    """Send what is still buffered for standard output nowhere, so that Python does not complain when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+class PrintableConsole(Console):
+    """A console on which names from files cannot move the cursor: only its own styles are escape sequences."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Render to segments whose text is printable."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-def output() -> OutputConsole:
+messages = PrintableConsole(stderr=True, highlight=False)
+
+
+def output() -> PrintableConsole:
     """Open standard output as a console."""
-    console = OutputConsole(highlight=False)
-    return console if console.is_terminal else OutputConsole(highlight=False, width=PLAIN_WIDTH)
+    console = PrintableConsole(highlight=False)
+    return console if console.is_terminal else PrintableConsole(highlight=False, width=PLAIN_WIDTH)
 
 
 def print_line(line: str) -> None:
     """Print a line as it is: the terminal may wrap it, and a command in it can be copied as one line."""
-    output().print(line, markup=False, soft_wrap=True)
+    output().print(printable(line), markup=False, soft_wrap=True)
 
 
 def print_paragraph(text: str, indent: str = "") -> None:
@@ -65,6 +72,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
         >>> wrapped("accuracy 72.0% [68.1, 75.9] of 500", 27, "  ")
         ['accuracy 72.0% [68.1, 75.9]', '  of 500']
     """
+    text = printable(text)
     if width is None:
         return [text]
     unbroken = UNBROKEN.sub(lambda value: value[0].replace(" ", "\0"), text)
@@ -97,11 +105,16 @@ def _print_message(message: str, style: str) -> None:
     width = messages.width if messages.is_terminal else None
     lines = [
         part
-        for line in message.splitlines()
+        for line in printable(message).split("\n")
         for part in ([line] if line.startswith("  ") else wrapped(line, width))
     ]  # fmt: skip
     kind, _, rest = "\n".join(lines).partition(":")
     messages.print(f"[{style}]{kind}:[/]{escape(rest)}", soft_wrap=True)
+
+
+def print_traceback() -> None:
+    """Print the traceback of the error that is being handled."""
+    messages.print(traceback.format_exc().rstrip("\n"), markup=False, soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,8 @@
 """`ctrobust evaluate`: attacks on a trained network."""
 
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,12 +10,15 @@ import typer
 
 from ctrobust.cli.console import print_line
 from ctrobust.cli.evaluation_tables import evaluation_json, evaluation_table
-from ctrobust.cli.options import DataRoot, Threads
+from ctrobust.cli.options import WHERE, DataRoot
+from ctrobust.cli.picture_output import check_picture_options, print_saved_images, write_contact_sheet
 from ctrobust.cli.progress import attack_progress
-from ctrobust.cli.signals import interruptible
+from ctrobust.cli.signals import interruptible, resumed_by
 from ctrobust.cli.torch_setup import load_torch
+from ctrobust.cli.verdict_output import masking_verdict, print_verdict_lines, verdicts_json
 from ctrobust.errors import InputError
 
+MOST_AT_A_TIME = 1 << 16
 EVALUATE_EXAMPLE = "Example: ctrobust evaluate runs/demo/mdl --attack fgsm --attack s-pgd --eps 0.05 --eps 0.1"
 
 
@@ -25,33 +30,112 @@ def evaluate(
     eps: Annotated[
         list[str] | None, typer.Option(help="Perturbation radius of the attacks that have no eps. Repeatable.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Evaluate the first N images only.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, max=10**9, help="Evaluate the first N images only.")] = None,
     data: Annotated[str | None, typer.Option(help="Data set. Default: the data set of the run.")] = None,
     split: Annotated[str, typer.Option(help="Part of the data set: test or train.")] = "test",
     data_root: DataRoot = None,
-    chunk: Annotated[int, typer.Option(min=1, help="Number of images attacked at a time.")] = 256,
+    chunk: Annotated[int, typer.Option(min=1, max=MOST_AT_A_TIME, help="Number of images attacked at a time.")] = 256,
     fuse: Annotated[
         bool, typer.Option("--fuse/--no-fuse", help="Run long attacks on a fused copy of the network, which is faster.")
     ] = True,
-    threads: Threads = None,
+    verdict: Annotated[
+        bool, typer.Option("--verdict", help="Test whether gradients are masked, in place of attacks.")
+    ] = False,
+    transfer: Annotated[
+        Path | None, typer.Option(help="Run directory of another network, whose attacked images --verdict tries.")
+    ] = None,
+    pictures: Annotated[
+        int | None, typer.Option(min=1, max=400, help="Draw a contact sheet of N attacked images for each attack.")
+    ] = None,
+    save_images: Annotated[
+        Path | None, typer.Option(help="Folder for all broken images of one attack, as 8-bit PNG files.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Number of processes that share the images of an attack. Outcomes do not depend on it, apart from the "
+            "rounding of another number of threads. Default: 1, or what a Ray cluster has room for.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1024,
+            help="Number of CPU threads of each process. Default: 1 with several workers, else torch's choice.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    executor: Annotated[
+        str, typer.Option(help="Where workers run: local processes, or a ray cluster.", rich_help_panel=WHERE)
+    ] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(help="Address of the Ray cluster. Default: one on this machine.", rich_help_panel=WHERE),
+    ] = None,
 ) -> None:
     """Attack a network: robust accuracies with intervals, and statistics of its confidence threshold."""
+    if verdict:
+        masking_verdict(
+            run, attack, eps, limit=limit, data=data, split=split, data_root=data_root, transfer=transfer, fuse=fuse,
+            threads=threads, as_json=as_json,
+        )  # fmt: skip
+        return
+    if transfer is not None:
+        raise InputError("--transfer is for --verdict")
     if eps and not attack:
         raise InputError("--eps needs an attack: name one with --attack")
     load_torch(threads)
     from ctrobust import execution
 
     attacks = execution.expand(attack or [], eps or [])
-    with interruptible():
+    check_picture_options(len(attacks), pictures, save_images)
+    sharding = execution.Sharding(workers, threads, executor, address)
+    with interruptible("nothing was stored yet"):
         weights = execution.read_weights(run)
         found = execution.evaluation_data(weights, data, data_root, split)
-        with attack_progress("evaluate", str(run)) as progress:
-            evaluations = execution.evaluate_stored(
-                weights, found, attacks or [None], limit=limit, chunk=chunk, fuse=fuse, progress=progress
-            )
-            rows = list(evaluations)
+    with (
+        resumed_by(_this_command if execution.keeps_outcomes(weights) else lambda: None),
+        interruptible(_kept(stored=execution.keeps_outcomes(weights))),
+        attack_progress("evaluate", str(run)) as progress,
+    ):
+        evaluations = execution.evaluate_stored(
+            weights,
+            found,
+            attacks or [None],
+            limit=limit,
+            chunk=chunk,
+            fuse=fuse,
+            progress=progress,
+            sharding=sharding,
+        )
+        rows = list(evaluations)
+    verdicts = execution.verdicts_beside(weights, found, rows)
     if as_json:
-        print_line(json.dumps(evaluation_json(run, found, rows), indent=2))
+        print_line(json.dumps({**evaluation_json(run, found, rows), **verdicts_json(verdicts)}, indent=2))
     else:
         evaluation_table(run, found, rows)
+        print_verdict_lines(verdicts)
+    with interruptible("the outcomes are stored; the pictures are not finished"):
+        for one, row in zip(attacks, rows, strict=False):
+            if pictures is not None:
+                positions = execution.choose_examples(row.evaluation, pictures)
+                write_contact_sheet(row, execution.attack_images(weights.build(), found, one, positions))
+            if save_images is not None:
+                print_saved_images(execution.save_images(weights.build(), found, one, row.evaluation, save_images))
+
+
+def _kept(*, stored: bool) -> str:
+    """What an interruption leaves."""
+    if stored:
+        return "finished attacks and batches are stored and will not be run again"
+    return "nothing is stored for a weights file outside a run directory"
+
+
+def _this_command() -> str:
+    """The command as it was given, which continues from what is stored."""
+    return shlex.join(["ctrobust", *sys.argv[1:]])

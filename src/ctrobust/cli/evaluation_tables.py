@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctrobust.cli.console import print_line, print_paragraph
+from ctrobust.cli.report import report_command
 from ctrobust.cli.tables import count_of, percent, print_results
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from ctrobust.execution import EvaluationRow
     from ctrobust.outcomes import Evaluation
 
+RANKS_SHOWN = 3
 SWEEP_SHOWN = (5, 9, 12, 15)
 LEVELS_SHOWN = (0.5, 0.3, 0.1, 0.0)
 AT_CHANCE = "means nothing: the accuracy does not differ from that of random guesses"
@@ -39,7 +41,27 @@ def evaluation_table(run: Path, data: "Dataset", rows: "Sequence[EvaluationRow]"
         for row in attacked:
             for reason in row.left_out:
                 print_paragraph(f"left out of {row.attack}: {reason}", "  ")
+        _print_headlines(attacked)
     _print_threshold(first)
+    if rows[0].file is not None:
+        print_line(f"report: {report_command(run if run.is_dir() else rows[0].file.parents[1])}")
+
+
+def _print_headlines(attacked: "Sequence[EvaluationRow]") -> None:
+    """Print the worst case of each ball, which attack broke what alone, and the ranks of the classes reached."""
+    from ctrobust import execution
+
+    for one in execution.headlines(attacked):
+        worst = percent(one.worst.robust_accuracy, one.worst.interval)
+        print_paragraph(f"worst case of {len(one.attacks)} attacks ({one.ball}): {worst}", "  ")
+        alone = [f"{count:,} by {attack}" for attack, count in one.worst.alone.items() if count]
+        if alone:
+            print_paragraph(f"  broken by one attack alone: {', '.join(alone)}", "    ")
+    for row in attacked:
+        ranks = execution.reached_ranks(row)
+        if ranks:
+            shown = ", ".join(f"{100 * share:.0f}% rank {rank}" for rank, share in list(ranks.items())[:RANKS_SHOWN])
+            print_paragraph(f"class reached by {row.attack}, by its rank among the clean wrong classes: {shown}", "  ")
 
 
 def _attack_row(row: "EvaluationRow") -> list[str]:
@@ -78,6 +100,8 @@ def _print_threshold(clean: "Evaluation") -> None:
 
 def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[EvaluationRow]") -> dict[str, Any]:
     """Collect all figures as plain values."""
+    from ctrobust import execution
+
     first = rows[0].evaluation.summary()
     return {
         "run": str(run),
@@ -85,9 +109,11 @@ def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[EvaluationRow]")
         "accuracy": first["accuracy"],
         "accuracy_interval": first["accuracy_interval"],
         "threshold": first["threshold"],
+        "worst_cases": _worst_cases_json(rows),
         "attacks": [
             {
                 "attack": row.attack,
+                "reached_ranks": execution.reached_ranks(row),
                 **{k: v for k, v in row.evaluation.summary().items() if not k.startswith(("accuracy", "threshold"))},
                 "left_out": list(row.left_out),
                 "seconds": row.seconds,
@@ -97,6 +123,22 @@ def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[EvaluationRow]")
             if row.attack != "none"
         ],
     }
+
+
+def _worst_cases_json(rows: "Sequence[EvaluationRow]") -> list[dict[str, Any]]:
+    from ctrobust import execution
+
+    return [
+        {
+            "ball": one.ball,
+            "attacks": list(one.attacks),
+            "robust_accuracy": one.worst.robust_accuracy,
+            "interval": [one.worst.interval.low, one.worst.interval.high],
+            "broken": dict(one.worst.broken),
+            "broken_alone": dict(one.worst.alone),
+        }
+        for one in execution.headlines(rows)
+    ]
 
 
 def demo_table(rows: "Sequence[tuple[str, Sequence[EvaluationRow]]]", out: Path) -> None:

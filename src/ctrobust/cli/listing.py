@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from ctrobust.cli.console import print_paragraph, spinner
-from ctrobust.errors import InputError
+from ctrobust.errors import InputError, closest
 
 KINDS = ("attacks", "data", "experiments", "losses", "methods", "models", "recipes", "regularizers")
 LIST_EXAMPLE = "Example: ctrobust list attacks"
@@ -14,7 +14,7 @@ LIST_EXAMPLE = "Example: ctrobust list attacks"
 def list_kind(kind: Annotated[str, typer.Argument(help=f"One of {', '.join(KINDS)}.")]) -> None:
     """List what exists of a kind, each by its name and a description."""
     if kind not in KINDS:
-        raise InputError(f"unknown kind {kind!r}; known: {', '.join(KINDS)}")
+        raise InputError(f"unknown kind {kind!r}; {closest(kind, KINDS)}")
     with spinner("loading"):
         from ctrobust.execution.catalogue import CATALOGUE
 

@@ -21,7 +21,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ctrobust.cli.console import messages
+from ctrobust.cli.console import messages, printable
 
 SECONDS_BETWEEN_LINES = 10
 NARROWEST_BAR, WIDEST_BAR = 10, 40
@@ -75,7 +75,7 @@ class _LineColumn(ProgressColumn):
     def render(self, task: Task) -> FittedLine:
         """Put the pieces of every kind of work between its name and its times."""
         fields = task.fields
-        pieces = {"action": Text(fields["action"]), "path": Text(fields["path"]), "bar": Text("-")}
+        pieces = {"action": Text(fields["action"]), "path": Text(printable(fields["path"])), "bar": Text("-")}
         pieces |= self.pieces(task)
         pieces["elapsed"] = self.elapsed.render(task)
         if not task.finished:
@@ -166,7 +166,7 @@ def attack_progress(action: str, path: str) -> Iterator[Callable[[float, float, 
 
     Nothing is shown for attacks whose outcomes are stored: they report no progress.
     """
-    progress = _progress(lambda task: {"percent": _percent(task), "attack": Text(task.fields["attack"])})
+    progress = _progress(lambda task: {"percent": _percent(task), "attack": Text(printable(task.fields["attack"]))})
     task = progress.add_task("", total=None, visible=False, action=action, path=path, attack="")
     printed = time.monotonic()
 

@@ -20,7 +20,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print all records as JSON.")] = False,
 ) -> None:
     """Print the stored results of runs: accuracies under every attack, with intervals."""
-    runs = [run for path in paths for run in _runs(path)]
+    runs = [run for path in paths for run in find_runs(path)]
     if as_json:
         print_line(json.dumps([_as_json(run) for run in runs], indent=2))
         return
@@ -28,7 +28,8 @@ def show(
         _print_run(run)
 
 
-def _runs(path: Path) -> list[RunDirectory]:
+def find_runs(path: Path) -> list[RunDirectory]:
+    """The run of a path, or all runs below it."""
     found = [RunDirectory(path)] if (path / "spec.json").exists() else list(Store(path).runs())
     if not found:
         raise RunError(f"no runs in {path}: a run directory has a spec.json")
@@ -37,7 +38,7 @@ def _runs(path: Path) -> list[RunDirectory]:
 
 def _print_run(run: RunDirectory) -> None:
     spec = run.read_spec()
-    print_line(f"{run.path}: {spec.data}, {spec.model.name}, {describe_recipe(spec)}, seed {spec.seed}")
+    print_line(f"{run.path}: {spec.data}, {spec.model.name}, {specs.describe_recipe(spec)}, seed {spec.seed}")
     if not run.record_file.exists():
         print_line(f"  not finished: {len(run.read_metrics())} of {spec.epochs} epochs")
         return
@@ -51,25 +52,6 @@ def _print_run(run: RunDirectory) -> None:
 def _row(one: StoredEvaluation) -> list[str]:
     summary = one.record.summary
     return [one.attack, percent(summary.robust_accuracy, summary.interval), f"{summary.count:,}"]
-
-
-def describe_recipe(spec: specs.TrainSpec) -> str:
-    """Name the method of natural training, or the adversarial recipe with the fields that differ from its defaults."""
-    changed = spec.recipe.model_dump(exclude_defaults=True, exclude={"name"})
-    if isinstance(spec.recipe, specs.NaturalSpec):
-        shown = {"recipe": changed, "model": spec.model.model_dump(exclude_defaults=True, exclude={"name", "width"})}
-        given = specs.given_only(shown)
-        return next((name for name, fields in specs.METHODS.items() if fields == given), _fields("natural", changed))
-    return _fields(spec.recipe.name, changed)
-
-
-def _fields(name: str, changed: dict[str, Any]) -> str:
-    return " ".join(
-        [
-            name,
-            *(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}" for key, value in changed.items()),
-        ]
-    )
 
 
 def _as_json(run: RunDirectory) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ctrobust.cli.console import PLAIN_WIDTH, output
+from ctrobust.cli.console import PLAIN_WIDTH, output, printable
 
 if TYPE_CHECKING:
     from ctrobust.outcomes import Interval
@@ -28,6 +28,7 @@ def count_of(part: int, whole: int) -> str:
 def print_results(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table; where it is too wide for the terminal its headers wrap, and then each row becomes a list."""
     console = output()
+    rows = [[printable(cell) for cell in row] for row in rows]
     columns = list(zip(headers, *rows, strict=True))
     whole = [max(map(len, column)) for column in columns]
     least = [max(len(text) for text in [*header.split(), *cells]) for header, *cells in columns]

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +17,7 @@ from ctrobust.cli.set_option import combine, nested, parse_assignments
 from ctrobust.cli.signals import resumed_by, stop_requests
 from ctrobust.cli.torch_setup import load_torch
 from ctrobust.cli.training_summary import training_summary
-from ctrobust.errors import InputError
+from ctrobust.errors import InputError, SpecError
 
 if TYPE_CHECKING:
     from ctrobust.store import RunDirectory
@@ -92,15 +93,16 @@ def train(
     if strategy not in STRATEGIES:
         raise InputError(f"--strategy is one of {', '.join(STRATEGIES)}; got {strategy}")
     continues = resume and out is not None and not config
-    spec = None if continues else specs.train_spec(fields)  # a wrong spec is refused before torch is loaded
+    spec = None if continues else _spec(fields, config)  # a wrong spec is refused before torch is loaded
     load_torch(threads)
     from ctrobust.store import RunDirectory, directory_name
     from ctrobust.training import CheckpointPolicy, Devices, is_main_process, with_tensorboard
     from ctrobust.training import train as run_training
 
-    spec = _fit_batch_size(spec, fields) if spec else _continued_spec(RunDirectory(out or Path()), fields)
+    spec = fit_batch_size(spec, fields) if spec else _continued_spec(RunDirectory(out or Path()), fields)
     path = out or Path("runs") / directory_name(spec)
     resume_options = {
+        "--data": spec.data if ":" in spec.data else None,  # a run does not choose the paths that are read
         "--data-root": data_root,
         "--num-nodes": num_nodes if num_nodes > 1 else None,
         "--strategy": strategy if strategy != "auto" else None,
@@ -132,7 +134,14 @@ def train(
         training_summary(path, spec, record.model_dump(mode="json"))
 
 
-def _fit_batch_size(spec: specs.TrainSpec, fields: dict[str, Any]) -> specs.TrainSpec:
+def _spec(fields: dict[str, Any], config: Path | None) -> specs.TrainSpec:
+    try:
+        return specs.train_spec(fields)
+    except SpecError as error:
+        raise SpecError(f"{config}: {error}" if config else str(error)) from None
+
+
+def fit_batch_size(spec: specs.TrainSpec, fields: Mapping[str, Any]) -> specs.TrainSpec:
     """The spec with a default batch size that fits the number of images, if the data are the user's own."""
     from ctrobust import data
 
@@ -143,10 +152,21 @@ def _fit_batch_size(spec: specs.TrainSpec, fields: dict[str, Any]) -> specs.Trai
 
 
 def _continued_spec(run: "RunDirectory", fields: dict[str, Any]) -> specs.TrainSpec:
-    """The stored spec, overridden by the given fields; the fields alone where nothing is stored yet."""
+    """The stored spec, overridden by the given fields; the fields alone where nothing is stored yet.
+
+    Another rate for a run that diverged is a change of the rate after its last finished epoch.
+    """
+    from ctrobust.training import with_changed_rate
+
     if fields and not run.spec_file.exists():
-        return _fit_batch_size(specs.train_spec(fields), fields)
-    return specs.override(run.read_spec(), fields)
+        return fit_batch_size(specs.train_spec(fields), fields)
+    stored = run.read_spec()
+    if ":" in stored.data and "data" not in fields:
+        raise InputError(
+            f"{run.path} is a run on {stored.data!r}; data of your own are read only where you name them. "
+            f"Add to the command:\n  --data {shlex.quote(stored.data)}"
+        )
+    return with_changed_rate(run, stored, specs.override(stored, fields))
 
 
 def _resume_command(path: Path, options: dict[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ from ctrobust import specs
 from ctrobust.cli.console import print_line, print_paragraph
 from ctrobust.cli.evaluation_tables import AT_CHANCE, at_chance
 from ctrobust.cli.field_options import fraction
+from ctrobust.cli.report import report_command
 from ctrobust.cli.tables import count_of, percent
 
 SUGGESTED_EPS = 8 / 255
@@ -72,10 +73,15 @@ def _best_epoch(path: Path, record: dict[str, Any]) -> list[str]:
 
 
 def next_commands(path: Path, spec: specs.TrainSpec, record: dict[str, Any]) -> list[str]:
-    """The commands that attack the last weights and, if there are any, the best ones, at the radius of the training."""
+    """The commands that attack the last and, if there are any, the best weights, and the one that makes the report.
+
+    Data of the user are named: a run does not choose the paths that are read.
+    """
     eps = SUGGESTED_EPS if isinstance(spec.recipe, specs.NaturalSpec) else spec.recipe.eps
     attacks = ["--attack", "pgd", "--attack", "s-pgd", "--attack", "apgd", "--eps", fraction(eps)]
     weights = [path]
     if (record.get("validation") or {}).get("best"):
         weights.append(path / "checkpoint" / "best.safetensors")
-    return [shlex.join(["ctrobust", "evaluate", str(file), *attacks]) for file in weights]
+    data = ["--data", spec.data] if ":" in spec.data else []
+    attacked = [shlex.join(["ctrobust", "evaluate", str(file), *data, *attacks]) for file in weights]
+    return [*attacked, report_command(path)]

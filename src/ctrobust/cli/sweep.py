@@ -1,0 +1,68 @@
+"""`ctrobust sweep`: the trainings and attacks of a sweep file, planned, run and rendered as a table."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ctrobust import specs
+from ctrobust.cli.executor_options import Address, CpusPerJob, ExecutorName, GpusPerJob, Nice, Workers, WorkerThreads
+from ctrobust.cli.experiment_runs import ExperimentOptions, carry_out
+from ctrobust.cli.options import DataRoot
+from ctrobust.errors import SpecError
+from ctrobust.experiments import Table, sweep_table
+from ctrobust.reporting import RENDERERS
+
+SWEEP_EXAMPLE = "Example: ctrobust sweep gammas.toml --dry-run, then without --dry-run"
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(help="TOML file with base, vary, seeds, attacks and limit.")],
+    store: Annotated[Path, typer.Option(help="Directory of the runs.")] = Path("runs"),
+    results: Annotated[
+        list[Path] | None, typer.Option(help="Further directories with runs, which are only read. Repeatable.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
+    no_run: Annotated[bool, typer.Option("--no-run", help="Render what is stored and run nothing.")] = False,
+    form: Annotated[str, typer.Option("--render", help=f"Form of the result: {', '.join(RENDERERS)}.")] = "terminal",
+    data_root: DataRoot = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run, print the plan as JSON.")] = False,
+    executor: ExecutorName = "local",
+    workers: Workers = None,
+    threads: WorkerThreads = 1,
+    nice: Nice = 0,
+    address: Address = None,
+    cpus_per_job: CpusPerJob = None,
+    gpus_per_job: GpusPerJob = 0.0,
+) -> None:
+    """Train every combination of the listed values, attack each network, and render one table.
+
+    Jobs that are stored are not run again; the mean and spread over the seeds are shown.
+    """
+    from ctrobust.execution import ExecutorSettings
+
+    settings = ExecutorSettings(workers, threads, nice, address, cpus_per_job, gpus_per_job)
+    options = ExperimentOptions(
+        store, results or (), dry_run, as_json, no_run, form, None, data_root, executor, settings
+    )  # fmt: skip
+    carry_out([read_sweep(file)], options)
+
+
+def read_sweep(file: Path) -> Table:
+    """Read a sweep file; an error names the file."""
+    fields = specs.read_toml(file)
+    try:
+        return sweep_table(file.stem, fields, _make_spec)
+    except SpecError as error:
+        raise SpecError(f"{file}: {error}") from None
+
+
+def _make_spec(fields: Mapping[str, Any]) -> specs.TrainSpec:
+    """The spec that `ctrobust train` makes: on data of the user, the default batch size fits their number."""
+    spec = specs.train_spec(fields)
+    if ":" not in spec.data:
+        return spec
+    from ctrobust.cli.train import fit_batch_size
+
+    return fit_batch_size(spec, fields)

@@ -1,0 +1,114 @@
+"""`ctrobust verify`: an honest run passes, a changed record and changed outcomes do not."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ctrobust import data, execution
+from ctrobust.specs import train_spec
+from ctrobust.store import OutcomeSummary, RunDirectory, StoredEvaluation, read_arrays, write_arrays
+from ctrobust.store.records import write_record
+from ctrobust.training import train
+from tests.cli.command import Inside
+
+
+@pytest.fixture(scope="module")
+def attacked_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network that is better than chance, with two stored attacks, one of which uses the fused copy."""
+    run = RunDirectory(tmp_path_factory.mktemp("verify") / "run")
+    train(train_spec({"data": "digits", "epochs": 4, "model": {"width": 8}}), run)
+    attacks = execution.expand(["fgsm", "pgd:steps=10"], ["0.05"])
+    rows = list(execution.evaluate_stored(run.path, data.load("digits", "test"), attacks, limit=60))
+    assert all(0 < row.evaluation.robust_accuracy < row.evaluation.accuracy for row in rows)
+    return run.path
+
+
+@pytest.fixture
+def evaluated(attacked_run: Path, tmp_path: Path) -> RunDirectory:
+    return RunDirectory(Path(shutil.copytree(attacked_run, tmp_path / "run")))
+
+
+def attacked(run: RunDirectory) -> StoredEvaluation:
+    return next(one for one in run.evaluations() if one.attack.startswith("fgsm"))
+
+
+def rewrite(stored: StoredEvaluation, **changed: Any) -> None:
+    """Change the record of an evaluation, with a checksum that fits."""
+    write_record(stored.file.with_suffix(".json"), stored.record.model_copy(update=changed))
+
+
+@pytest.mark.usefixtures("evaluated")
+def test_an_honest_run_passes(inside: Inside) -> None:
+    code, out, err = inside("verify run --json")
+    assert code == 0, err
+    checks = {check["what"]: check for check in json.loads(out)["checks"]}
+    assert all(check["passed"] for check in checks.values())
+    assert checks["attacked again"]["finding"].startswith(("0 of 50", "1 of 50"))
+    assert len(checks) == 3 + 4  # two attacks and their clean outcomes; spec, weights, accuracy, the sample
+
+    code, out, _ = inside("verify run --sample 5")
+    assert code == 0
+    assert "The numbers of 3 evaluations agree with their outcomes." in out
+    assert "of 5 examples attacked alone came out differently" in out
+
+
+def test_a_changed_record_is_caught(evaluated: RunDirectory, inside: Inside) -> None:
+    stored = attacked(evaluated)
+    wrong = stored.record.summary.model_copy(update={"robust_accuracy": stored.record.summary.robust_accuracy + 0.01})
+    rewrite(stored, summary=wrong)
+    code, out, err = inside("verify run --sample 0")
+    assert code == 6
+    assert f"FAILED: {stored.file.name}: The record disagrees with the outcomes in robust_accuracy." in out
+    assert "1 of 6 checks of run failed" in err
+
+
+def test_changed_outcomes_are_caught_by_their_checksum(evaluated: RunDirectory, inside: Inside) -> None:
+    stored = attacked(evaluated)
+    arrays = read_arrays(stored.file)
+    write_arrays(stored.file, {**arrays, "prediction": arrays["prediction"][::-1]})
+    code, out, _ = inside("verify run --sample 0")
+    assert code == 6
+    assert f"FAILED: {stored.file.name}" in out
+    assert "SHA-256" in out
+
+
+def test_outcomes_forged_with_their_checksum_and_record_are_caught_by_attacking_again(
+    evaluated: RunDirectory, inside: Inside
+) -> None:
+    for stored in evaluated.evaluations():
+        if stored.attack == "none":
+            continue
+        labels = stored.evaluation.labels
+        arrays = {**read_arrays(stored.file), "prediction": labels.astype(np.uint8)}  # nothing is ever broken
+        write_arrays(stored.file, arrays)
+        rewrite(stored, arrays_sha256=hashlib.sha256(stored.file.read_bytes()).hexdigest())
+        forged = StoredEvaluation.read(stored.file)
+        rewrite(forged, summary=OutcomeSummary.model_validate(forged.evaluation.summary()))
+    code, out, _ = inside("verify run")
+    assert code == 6
+    assert "FAILED: attacked again" in out
+
+
+def test_other_weights_and_another_spec_are_caught(evaluated: RunDirectory, inside: Inside) -> None:
+    record = evaluated.read_record()
+    evaluated.write_record(record.model_copy(update={"weights_sha256": "0" * 64}))
+    code, out, _ = inside("verify run --sample 0")
+    assert code == 6
+    assert "FAILED: model.safetensors: " in out
+    evaluated.write_record(record.model_copy(update={"spec": "0" * 16}))
+    code, out, _ = inside("verify run --sample 0")
+    assert code == 6
+    assert "FAILED: record.json: " in out
+    assert "spec.json was changed after the run finished" in out
+
+
+def test_what_is_no_run_is_refused(inside: Inside, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    code, _, err = inside("verify empty")
+    assert code == 5
+    assert "empty" in err
