@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint types unit slow torture benchmark strength clean
+.PHONY: demo test lint types unit slow torture lock benchmark strength clean
 
 demo: .venv/.done
 	$(BIN)/ctrobust demo
@@ -26,9 +26,13 @@ unit: .venv/.done .peers/.done
 slow: .venv/.done .peers/.done
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow --timeout 1800 --durations=10 tests
 
-# Longer than CI should take: many kills at random steps.
+# Longer than CI should take, half an hour: kills, full disks, damaged and hostile files; as root it mounts disks too.
 torture: .venv/.done
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture.py
+	OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python benchmarks/torture.py | tee benchmarks/output/torture.txt
+
+# The versions and licences of all packages; after a change of pyproject.toml.
+lock: .venv/.done
+	$(BIN)/python benchmarks/list_dependencies.py
 
 # On an idle machine; Fashion-MNIST's part needs the data: benchmarks/training.py fashion --data-root DIR
 benchmark: .venv/.done .peers/.done .peers-benchmark/.done
@@ -42,7 +46,7 @@ strength: .venv/.done .peers/.done
 
 .venv/.done: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
 	touch $@
 
 .peers/.done: .venv/.done requirements-peers.txt

@@ -1,0 +1,41 @@
+"""Copy finished runs to results/, without checkpoints: specs, metrics, records, weights and outcomes.
+
+    python benchmarks/collect_results.py runs/NAME [--name fashion-mdl] [--into results]
+
+`ctrobust fill docs/results.md` then writes the tables of the page.
+"""
+
+import argparse
+import shutil
+from pathlib import Path
+
+from ctrobust.store import RunDirectory
+
+
+def collect(run: RunDirectory, target: Path) -> int:
+    """Copy a finished run and return the size of the copy in bytes."""
+    run.read_record()
+    (target / "outcomes").mkdir(parents=True, exist_ok=True)
+    for file in (run.spec_file, run.metrics_file, run.record_file, run.model_file):
+        shutil.copy(file, target / file.name)
+    for one in run.evaluations():
+        for file in (one.file, one.file.with_suffix(".json")):
+            shutil.copy(file, target / "outcomes" / file.name)
+    return sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--name", help="name of the copy, for one run; default: that of its directory")
+    parser.add_argument("--into", type=Path, default=Path(__file__).parents[1] / "results")
+    options = parser.parse_args()
+    if options.name and len(options.runs) > 1:
+        parser.error("--name is for one run")
+    for path in options.runs:
+        target = options.into / (options.name or path.resolve().name)
+        print(f"{target}: {collect(RunDirectory(path), target) / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    main()
