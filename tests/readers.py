@@ -31,11 +31,13 @@ from ctrobust.data.idx import read_idx
 from ctrobust.data.npz import load_npz
 from ctrobust.errors import CtrobustError, SpecError
 from ctrobust.evaluation import Evaluator, stage_batches
-from ctrobust.execution import evaluate_stored, evaluation_data
+from ctrobust.execution import curves_stored, evaluate_stored, evaluation_data, verdict_stored
 from ctrobust.execution.partial_outcomes import PartialOutcomes
 from ctrobust.models import WeightsFile
-from ctrobust.store import RunDirectory, StoredEvaluation
+from ctrobust.outcomes import assess_masking
+from ctrobust.store import RunDirectory, StoredCurve, StoredEvaluation
 from ctrobust.store.record_checksum import add_checksum
+from ctrobust.store.verdict_files import read_verdict
 from ctrobust.training import Devices, train
 from ctrobust.training.run_lock import resume_from_checkpoint
 from ctrobust.training.training_state import TrainingState
@@ -110,6 +112,29 @@ def _outcomes(folder: Path) -> Path:
 def _read_outcomes(path: Path) -> None:
     stored = StoredEvaluation.read(path.with_suffix(".npz"))
     stored.evaluation.summary()
+
+
+def _curve(folder: Path) -> Path:
+    run = folder / "run"
+    (row,) = curves_stored(WeightsFile.read(run), _examples(), [parse("fgsm:eps=0.2")], [0.1, 0.2], limit=12)
+    assert row.file is not None
+    return row.file
+
+
+def _read_curve(path: Path) -> None:
+    StoredCurve.read(path.with_suffix(".npz")).curve.summary()
+
+
+def _verdict(folder: Path) -> Path:
+    run = folder / "run"
+    row = verdict_stored(WeightsFile.read(run), _examples(), eps=0.1, limit=12, tests=["zero gradients"])
+    assert row.file is not None
+    return row.file
+
+
+def _read_verdict(path: Path) -> None:
+    record = read_verdict(path)
+    assess_masking(record.read_measurements(), record.verdict.setting)
 
 
 def _repair_outcomes(path: Path) -> None:
@@ -280,6 +305,12 @@ READERS: dict[str, Reader] = {
         5, lambda folder: _interrupted(folder, SQUARE, ".resume"), lambda path: _evaluate(path.parents[1], SQUARE),
         (damage_bytes, damage_arrays, damage_arrays),
     ),
+    "curve": Reader(5, _curve, _read_curve, (damage_bytes, damage_arrays), _repair_outcomes),
+    "record of a curve": Reader(
+        5, lambda folder: _curve(folder).with_suffix(".json"), _read_curve, (damage_bytes, damage_json, damage_text),
+        _repair_record,
+    ),
+    "verdict": Reader(5, _verdict, _read_verdict, (damage_bytes, damage_json, damage_text), _repair_record),
     "metrics": Reader(5, _run_file("metrics.jsonl"), _metrics, (damage_bytes, damage_json_lines, damage_text)),
     "record": Reader(
         5, _run_file("record.json"), lambda path: RunDirectory(path.parent).read_record(),

@@ -9,10 +9,12 @@ from typing import Annotated
 import typer
 
 from ctrobust.cli.console import print_line
+from ctrobust.cli.curve_output import curve_radii, curves_json, print_curves
 from ctrobust.cli.evaluation_tables import evaluation_json, evaluation_table
 from ctrobust.cli.options import WHERE, DataRoot
 from ctrobust.cli.picture_output import check_picture_options, print_saved_images, write_contact_sheet
 from ctrobust.cli.progress import attack_progress
+from ctrobust.cli.robustbench_output import check_robustbench, write_robustbench
 from ctrobust.cli.signals import interruptible, resumed_by
 from ctrobust.cli.torch_setup import load_torch
 from ctrobust.cli.verdict_output import masking_verdict, print_verdict_lines, verdicts_json
@@ -28,7 +30,17 @@ def evaluate(
         list[str] | None, typer.Option(help="Attack, such as pgd:eps=8/255,loss=sce(gamma=5). Repeatable.")
     ] = None,
     eps: Annotated[
-        list[str] | None, typer.Option(help="Perturbation radius of the attacks that have no eps. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="Perturbation radius of the attacks that have no eps. Repeatable. A range such as 1/255..16/255 makes "
+            "a curve of accuracy against the radius, in steps of its first value."
+        ),
+    ] = None,
+    bisections: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=30, help="With a range of radii: how often to halve the interval of an image's smallest radius."
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, max=10**9, help="Evaluate the first N images only.")] = None,
     data: Annotated[str | None, typer.Option(help="Data set. Default: the data set of the run.")] = None,
@@ -49,6 +61,9 @@ def evaluate(
     ] = None,
     save_images: Annotated[
         Path | None, typer.Option(help="Folder for all broken images of one attack, as 8-bit PNG files.")
+    ] = None,
+    robustbench: Annotated[
+        Path | None, typer.Option(help="File for the result as RobustBench's JSON; needs AutoAttack among the attacks.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
     workers: Annotated[
@@ -89,11 +104,23 @@ def evaluate(
         raise InputError("--transfer is for --verdict")
     if eps and not attack:
         raise InputError("--eps needs an attack: name one with --attack")
+    radii = curve_radii(eps or [])
+    if radii is not None:
+        _refuse_with_a_curve(pictures=pictures, save_images=save_images, robustbench=robustbench, workers=workers)
+        load_torch(threads)
+        _evaluate_curves(
+            run, attack or [], radii, bisections=bisections or 0, limit=limit, data=data,
+            split=split, data_root=data_root, chunk=chunk, fuse=fuse, as_json=as_json,
+        )  # fmt: skip
+        return
+    if bisections is not None:
+        raise InputError("--bisections is for a range of radii, such as --eps 1/255..16/255")
     load_torch(threads)
     from ctrobust import execution
 
     attacks = execution.expand(attack or [], eps or [])
     check_picture_options(len(attacks), pictures, save_images)
+    check_robustbench([str(one) for one in attacks], robustbench)
     sharding = execution.Sharding(workers, threads, executor, address)
     with interruptible("nothing was stored yet"):
         weights = execution.read_weights(run)
@@ -120,6 +147,11 @@ def evaluate(
     else:
         evaluation_table(run, found, rows)
         print_verdict_lines(verdicts)
+    if robustbench is not None:
+        ball = execution.autoattack_result(rows, verdicts)
+        write_robustbench(robustbench, run.resolve().name, weights.metadata, found, limit, ball)
+        if not as_json:
+            print_line(f"RobustBench's form of the result: {robustbench}")
     with interruptible("the outcomes are stored; the pictures are not finished"):
         for one, row in zip(attacks, rows, strict=False):
             if pictures is not None:
@@ -127,6 +159,52 @@ def evaluate(
                 write_contact_sheet(row, execution.attack_images(weights.build(), found, one, positions))
             if save_images is not None:
                 print_saved_images(execution.save_images(weights.build(), found, one, row.evaluation, save_images))
+
+
+def _evaluate_curves(
+    run: Path,
+    texts: list[str],
+    radii: list[float],
+    *,
+    bisections: int,
+    limit: int | None,
+    data: str | None,
+    split: str,
+    data_root: Path | None,
+    chunk: int,
+    fuse: bool,
+    as_json: bool,
+) -> None:
+    """Make the curves that are not stored, and print them."""
+    from ctrobust import execution
+
+    attacks = execution.curve_attacks(texts, radii)
+    with interruptible("nothing was stored yet"):
+        weights = execution.read_weights(run)
+        found = execution.evaluation_data(weights, data, data_root, split)
+    stored = execution.keeps_outcomes(weights)
+    with (
+        resumed_by(_this_command if stored else lambda: None),
+        interruptible(_kept(stored=stored)),
+        attack_progress("curve", str(run)) as progress,
+    ):
+        rows = list(
+            execution.curves_stored(
+                weights, found, attacks, radii, bisections=bisections, limit=limit, chunk=chunk, fuse=fuse,
+                progress=progress,
+            )
+        )  # fmt: skip
+    if as_json:
+        print_line(curves_json(run, found, rows))
+    else:
+        print_curves(run, found, rows)
+
+
+def _refuse_with_a_curve(**options: object) -> None:
+    """Refuse options that a curve does not have."""
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"--{name.replace('_', '-')} is not for a range of radii: give single values of --eps")
 
 
 def _kept(*, stored: bool) -> str:

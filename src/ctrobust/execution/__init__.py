@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ctrobust.execution.autoattack_ball import AutoAttackBall, autoattack_result, standard_autoattack
     from ctrobust.execution.demo_runs import DEMO_METHODS, DemoRun, attack_demo, check_demo, train_demo
     from ctrobust.execution.execution_report import ExecutionProgress, ExecutionReport, WorkerActivity
     from ctrobust.execution.executor_settings import ExecutorSettings
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ctrobust.execution.planning import Plan, make_plan
     from ctrobust.execution.ray_executor import run_on_ray
     from ctrobust.execution.sharded_evaluation import Sharding
+    from ctrobust.execution.stored_curve import CurveRow, curve_attacks, curves_stored
     from ctrobust.execution.stored_evaluation import (
         EvaluationRow,
         evaluate_stored,
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = [
     "DEMO_METHODS",
     "EXECUTORS",
+    "AutoAttackBall",
     "BallHeadline",
+    "CurveRow",
     "DemoRun",
     "EvaluationRow",
     "ExecutionProgress",
@@ -44,8 +48,11 @@ __all__ = [
     "WorkerActivity",
     "attack_demo",
     "attack_images",
+    "autoattack_result",
     "check_demo",
     "choose_examples",
+    "curve_attacks",
+    "curves_stored",
     "evaluate_stored",
     "evaluation_data",
     "expand",
@@ -59,12 +66,14 @@ __all__ = [
     "run_locally",
     "run_on_ray",
     "save_images",
+    "standard_autoattack",
     "train_demo",
     "verdict_stored",
     "verdicts_beside",
 ]  # fmt: skip
 
 _MODULES = {
+    "autoattack_ball": ("AutoAttackBall", "autoattack_result", "standard_autoattack"),
     "demo_runs": ("DEMO_METHODS", "DemoRun", "attack_demo", "check_demo", "train_demo"),
     "execution_report": ("ExecutionProgress", "ExecutionReport", "WorkerActivity"),
     "executor_settings": ("ExecutorSettings",),
@@ -76,6 +85,7 @@ _MODULES = {
     "planning": ("Plan", "make_plan"),
     "ray_executor": ("run_on_ray",),
     "sharded_evaluation": ("Sharding",),
+    "stored_curve": ("CurveRow", "curve_attacks", "curves_stored"),
     "stored_evaluation": (
         "EvaluationRow",
         "evaluate_stored",

@@ -2,7 +2,7 @@
 
 from ctrobust.outcomes.attacked_images import AttackedImages
 from ctrobust.outcomes.comparison import Comparison, compare
-from ctrobust.outcomes.curve import RobustnessCurve
+from ctrobust.outcomes.curve import RobustnessCurve, worst_curve
 from ctrobust.outcomes.evaluation import Evaluation
 from ctrobust.outcomes.intervals import Interval, wilson
 from ctrobust.outcomes.masking import Evidence, MaskingSetting, Measurement, Verdict
@@ -17,5 +17,5 @@ __all__ = [
     "MASKING_TESTS", "THRESHOLDS", "AttackedImages", "Comparison", "Evaluation", "Evidence", "Interval",
     "MaskingSetting", "McNemar", "Measurement", "PooledComparison", "RobustnessCurve", "ThresholdStatistics",
     "Verdict", "WorstCase", "assess_masking", "attacked_rank", "compare", "compare_pooled", "holm", "mcnemar",
-    "pooled_mcnemar", "threshold_statistics", "wilson", "worst_case",
+    "pooled_mcnemar", "threshold_statistics", "wilson", "worst_case", "worst_curve",
 ]  # fmt: skip

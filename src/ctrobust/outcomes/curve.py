@@ -116,6 +116,25 @@ class RobustnessCurve:
         return cls(attack=attack, **typed)
 
 
+def worst_curve(curves: Sequence[RobustnessCurve]) -> RobustnessCurve:
+    """The curve under all of some attacks on the same examples at the same radii: an example is broken by the first."""
+    first = curves[0]
+    if any(not np.array_equal(one.radii, first.radii) for one in curves):
+        raise InputError("curves of several attacks are joined only if they have the same radii")
+    if any(not np.array_equal(one.labels, first.labels) for one in curves):
+        raise InputError("curves of several attacks are joined only if they are of the same examples")
+    return RobustnessCurve(
+        attack="+".join(one.attack for one in curves),
+        radii=first.radii,
+        labels=first.labels,
+        clean_prediction=first.clean_prediction,
+        robust_to=np.min([one.robust_to for one in curves], 0),
+        broken_at=np.min([one.broken_at for one in curves], 0),
+        forwards=np.sum([one.forwards for one in curves], 0),
+        backwards=np.sum([one.backwards for one in curves], 0),
+    )
+
+
 def check_radii(radii: Sequence[float]) -> None:
     """Raise unless there are radii, positive and rising."""
     if not radii or not radii[0] > 0 or any(not a < b for a, b in pairwise(radii)):

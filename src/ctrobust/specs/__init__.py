@@ -15,6 +15,7 @@ from ctrobust.specs.canonical import (
     spec_hash,
 )
 from ctrobust.specs.canonical_attack import attack_revision, canonical_attack
+from ctrobust.specs.curve_spec import CurveSpec
 from ctrobust.specs.defaults import (
     DATA_DEFAULTS,
     defaults_for,
@@ -26,6 +27,7 @@ from ctrobust.specs.defaults import (
 )
 from ctrobust.specs.jobs import EmbeddingJob, EvaluationJob, Job, TrainingJob, VerdictJob, required_training
 from ctrobust.specs.methods import METHODS
+from ctrobust.specs.radius_range import is_range, parse_range
 from ctrobust.specs.recipe import (
     LOSS_CONSTANTS,
     RECIPE_SPECS,
@@ -42,10 +44,10 @@ from ctrobust.specs.run_spec import EvaluationSpec, ModelSpec, ScheduleSpec, Tra
 from ctrobust.specs.verdict_spec import VerdictSpec
 
 __all__ = [
-    "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec", "EmbeddingJob",
-    "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec", "ModelSpec", "NaturalSpec",
-    "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob", "VerdictJob", "VerdictSpec",
+    "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec", "CurveSpec",
+    "EmbeddingJob", "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec", "ModelSpec",
+    "NaturalSpec", "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob", "VerdictJob", "VerdictSpec",
     "attack_revision", "canonical", "canonical_attack", "changed_fields", "defaults_for", "describe",
-    "describe_recipe", "differences", "from_canonical", "given_only", "merge", "override", "read_description",
-    "read_toml", "required_training", "spec_hash", "train_spec",
+    "describe_recipe", "differences", "from_canonical", "given_only", "is_range", "merge", "override", "parse_range",
+    "read_description", "read_toml", "required_training", "spec_hash", "train_spec",
 ]  # fmt: skip
