@@ -98,3 +98,23 @@ def test_statements_of_the_text_are_checked_on_stored_values_of_all_directories(
 def test_a_run_is_found_in_every_directory_of_the_store(tmp_path: Path) -> None:
     tables = RunTables(Store(tmp_path, (RESULTS,)), (FGSM,))
     assert tables.accuracies(["fashion-mdl"]) == RunTables(Store(RESULTS), (FGSM,)).accuracies(["fashion-mdl"])
+
+
+def test_verdicts_name_the_tests_that_raised_something() -> None:
+    head, _, honest, collapsed = TABLES.verdicts(["cifar-madry-g0", "cifar-fast-g2"])
+    assert cells(head)[2:] == ["verdict", "tests run", "tests that raised something"]
+    assert cells(honest)[:3] == ["cifar-madry-g0", "8/255", "none found"]
+    assert cells(honest)[-1] == "none"
+    assert cells(collapsed)[2] == "suspicious"
+    assert "one step beats many (suspicious)" in cells(collapsed)[-1]
+
+
+def test_what_one_attack_finds_beyond_another() -> None:
+    head, _, row = TABLES.found_beyond(["fashion-mdl"], "PGD", "FGSM")
+    assert cells(head)[1:5] == ["PGD", "FGSM", "only PGD breaks", "only FGSM breaks"]
+    run = {one.attack: one.evaluation for one in RunDirectory(RESULTS / "fashion-mdl").evaluations()}
+    pgd, fgsm = run[PGD.attack], run[FGSM.attack]
+    assert cells(row)[3:5] == [str((~pgd.robust & fgsm.robust).sum()), str((pgd.robust & ~fgsm.robust).sum())]
+    assert cells(row)[5] == f"{(pgd.forwards + pgd.backwards).mean():,.0f}"
+    with pytest.raises(InputError, match="there is no attack 'APGD' in the comment of attacks; known: FGSM, PGD"):
+        TABLES.found_beyond(["fashion-mdl"], "PGD", "APGD")

@@ -1,4 +1,4 @@
-"""Markdown tables of stored runs: accuracies, paired tests, thresholds, collapses, and the paper's statements."""
+"""Markdown tables of stored runs: accuracies, paired tests, thresholds, collapses, verdicts, the paper's statements."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,10 @@ from ctrobust.experiments import check_statements, experiment
 from ctrobust.outcomes import Evaluation, mcnemar
 from ctrobust.reporting.renderings import render
 from ctrobust.reporting.statement_lines import measured_values
-from ctrobust.store import JobIndex, RunDirectory, RunRecord, Store
+from ctrobust.specs.attack_text import format_number
+from ctrobust.store import JobIndex, RunDirectory, RunRecord, Store, read_verdicts
+
+RAISED = ("suspicious", "masked")
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,36 @@ class RunTables:
         titles = ["run", "accuracy under PGD-5 on a training batch, after each epoch", "epochs reported as collapsed"]
         return _table(titles, rows)
 
+    def verdicts(self, runs: Sequence[str]) -> list[str]:
+        """The masking verdict on each run, and the tests that raised something."""
+        rows = []
+        for run, _ in self._finished(runs):
+            for one in read_verdicts(run.run):
+                raised = [f"{test.test} ({test.level})" for test in one.verdict.evidence if test.level in RAISED]
+                tests = f"{one.verdict.tests_run} of {one.verdict.tests_total}"
+                eps = format_number(one.spec.eps)
+                rows.append([run.name, eps, one.verdict.level, tests, ", ".join(raised) or "none"])
+        return _table(["run", "eps", "verdict", "tests run", "tests that raised something"], rows)
+
+    def found_beyond(self, runs: Sequence[str], first: str, second: str) -> list[str]:
+        """Two attacks on the same images: what each leaves, what only one breaks, and the passes that each spends."""
+        titles = {column.title: column for column in self.attacks}
+        if missing := [name for name in (first, second) if name not in titles]:
+            raise InputError(f"there is no attack {missing[0]!r} in the comment of attacks; known: {', '.join(titles)}")
+        rows = []
+        for run, _ in self._finished(runs):
+            one, other = run.outcome(titles[first]), run.outcome(titles[second])
+            if one is None or other is None:
+                continue
+            test = mcnemar(one.robust, other.robust)
+            passes = [f"{(each.forwards + each.backwards).mean():,.0f}" for each in (one, other)]
+            shares = [_percent(each.robust_accuracy, *_limits(each)) for each in (one, other)]
+            rows.append([run.name, *shares, str(test.c), str(test.b), *passes])
+        heads = [
+            "run", first, second, f"only {first} breaks", f"only {second} breaks", f"passes per image, {first}", second
+        ]  # fmt: skip
+        return _table(heads, rows)
+
     def reproduced(self, name: str, preset: str = "laptop") -> list[str]:
         """A table or figure of the paper, as `ctrobust reproduce NAME --no-run --render markdown` prints it."""
         return render(experiment(name, preset), JobIndex(self.store), "markdown").rstrip("\n").split("\n")
@@ -146,6 +179,8 @@ TABLE_KINDS: dict[str, Callable[..., list[str]]] = {
     "mcnemar": RunTables.mcnemar,
     "thresholds": RunTables.thresholds,
     "collapses": RunTables.collapses,
+    "verdicts": RunTables.verdicts,
+    "found beyond": RunTables.found_beyond,
     "reproduce": RunTables.reproduced,
     "statements": RunTables.statements,
 }
@@ -156,6 +191,8 @@ TABLE_FIELDS: Mapping[str, Mapping[str, type]] = {
     "mcnemar": {"pairs": list},
     "thresholds": {"runs": list},
     "collapses": {"runs": list},
+    "verdicts": {"runs": list},
+    "found beyond": {"runs": list, "first": str, "second": str},
     "reproduce": {"name": str, "preset": str},
     "statements": {"names": list, "preset": str},
 }
