@@ -9,7 +9,7 @@ from pathlib import Path
 from ctrobust.errors import InUseError, RunError
 from ctrobust.execution.execution_report import ExecutionReport
 from ctrobust.execution.planning import describe_job, is_ready
-from ctrobust.specs import Job, spec_hash
+from ctrobust.specs import Job, TrainingJob, spec_hash
 from ctrobust.store import JobIndex, Store, write_atomic
 
 ATTEMPTS = 3
@@ -49,7 +49,7 @@ class JobQueue:
                 continue
             self.elsewhere.pop(job, None)
             try:
-                finished = JobIndex(self.store).is_done(job)
+                finished = job not in JobIndex(self.store).missing([job, *self._needing(job)])
             except RunError as error:  # a damaged file
                 lock.close()
                 self.waiting.remove(job)
@@ -64,6 +64,10 @@ class JobQueue:
             self._locks[job], self._started_at[job] = lock, time.monotonic()
             return job
         return None
+
+    def _needing(self, job: Job) -> list[Job]:
+        """The jobs that wait for the weights of a training; none for other jobs."""
+        return [one for one in self.waiting if one.training == job.training] if isinstance(job, TrainingJob) else []
 
     def complete(self, job: Job) -> None:
         """A job has finished here."""

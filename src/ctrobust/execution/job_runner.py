@@ -11,8 +11,8 @@ from ctrobust.errors import InputError
 from ctrobust.execution.stored_evaluation import evaluate_stored, evaluation_data
 from ctrobust.execution.stored_verdict import verdict_stored
 from ctrobust.models import WeightsFile
-from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, VerdictJob
-from ctrobust.store import RunDirectory, Store, embedding_file, write_arrays
+from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, VerdictJob, WeightsJob
+from ctrobust.store import JobIndex, RunDirectory, Store, embedding_file, write_arrays
 from ctrobust.training import CheckpointPolicy, train
 
 
@@ -31,16 +31,15 @@ def run_job(
         _verdict(job, find_trained(job, store), writable_run(job, store), data_root)
 
 
-def find_trained(job: EvaluationJob | EmbeddingJob | VerdictJob, store: Store) -> RunDirectory:
+def find_trained(job: WeightsJob, store: Store) -> RunDirectory:
     """The finished run that has the weights; it may be in a read-only directory."""
-    for run in store.find_all(job.training):
-        file = run.model_file if job.weights == "last" else run.best_file
-        if run.record_file.exists() and file.exists():
-            return run
-    raise InputError(f"no finished run of the training that this job needs has its {job.weights} weights")
+    run = JobIndex(store).trained(job)
+    if run is None:
+        raise InputError(f"no finished run of the training that this job needs has its {job.weights} weights")
+    return run
 
 
-def writable_run(job: EvaluationJob | EmbeddingJob | VerdictJob, store: Store) -> RunDirectory:
+def writable_run(job: WeightsJob, store: Store) -> RunDirectory:
     """The run directory below the store's root that takes the result, with the spec and record of the run."""
     run = store.find_writable(job.training)
     if not run.record_file.exists():
@@ -49,7 +48,7 @@ def writable_run(job: EvaluationJob | EmbeddingJob | VerdictJob, store: Store) -
     return run
 
 
-def _weights(job: EvaluationJob | EmbeddingJob | VerdictJob, run: RunDirectory) -> WeightsFile:
+def _weights(job: WeightsJob, run: RunDirectory) -> WeightsFile:
     return WeightsFile.read(run.model_file if job.weights == "last" else run.best_file)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 from ctrobust.errors import RunError
 from ctrobust.execution.job_runner import find_trained, writable_run
-from ctrobust.specs import EmbeddingJob, EvaluationJob, Job
+from ctrobust.specs import Job, TrainingJob
 from ctrobust.store import RunDirectory, Store, write_atomic
 
 RunFiles = dict[str, bytes]
@@ -17,7 +17,7 @@ _LAST = ("spec.json", "record.json")
 
 def needed_files(job: Job, store: Store) -> RunFiles:
     """The files of a finished training that a job of its weights needs; a training needs none."""
-    if not isinstance(job, EvaluationJob | EmbeddingJob):
+    if isinstance(job, TrainingJob):
         return {}
     run = find_trained(job, store)
     weights = run.model_file if job.weights == "last" else run.best_file
@@ -45,13 +45,13 @@ def write_files(run: RunDirectory, files: Mapping[str, bytes]) -> None:
 
 def store_files(job: Job, store: Store, files: Mapping[str, bytes]) -> None:
     """Write what a job made on another machine into the store; results that are there already stay."""
-    if isinstance(job, EvaluationJob | EmbeddingJob):
-        run = writable_run(job, store)
-        write_files(run, {name: content for name, content in files.items() if not (run.path / name).exists()})
+    if isinstance(job, TrainingJob):
+        run = store.find_writable(job.training)
+        with run.locked():
+            write_files(run, files)
         return
-    run = store.find_writable(job.training)
-    with run.locked():
-        write_files(run, files)
+    run = writable_run(job, store)
+    write_files(run, {name: content for name, content in files.items() if not (run.path / name).exists()})
 
 
 def _order(name: str) -> tuple[bool, bool, str]:

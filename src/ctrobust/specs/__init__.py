@@ -25,7 +25,15 @@ from ctrobust.specs.defaults import (
     read_toml,
     train_spec,
 )
-from ctrobust.specs.jobs import EmbeddingJob, EvaluationJob, Job, TrainingJob, VerdictJob, required_training
+from ctrobust.specs.jobs import (
+    EmbeddingJob,
+    EvaluationJob,
+    Job,
+    TrainingJob,
+    VerdictJob,
+    WeightsJob,
+    required_training,
+)
 from ctrobust.specs.methods import METHODS
 from ctrobust.specs.radius_range import is_range, parse_range
 from ctrobust.specs.recipe import (
@@ -47,6 +55,7 @@ __all__ = [
     "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec", "CurveSpec",
     "EmbeddingJob", "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec", "ModelSpec",
     "NaturalSpec", "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob", "VerdictJob", "VerdictSpec",
+    "WeightsJob",
     "attack_revision", "canonical", "canonical_attack", "changed_fields", "defaults_for", "describe",
     "describe_recipe", "differences", "from_canonical", "given_only", "is_range", "merge", "override", "parse_range",
     "read_description", "read_toml", "required_training", "spec_hash", "train_spec",

@@ -62,7 +62,10 @@ class VerdictJob(SpecModel):
     seed: int = 0
 
 
-Job = TrainingJob | EvaluationJob | EmbeddingJob | VerdictJob
+WeightsJob = EvaluationJob | EmbeddingJob | VerdictJob
+"""A job that needs the weights of a training."""
+
+Job = TrainingJob | WeightsJob
 
 
 def required_training(job: Job) -> TrainingJob:

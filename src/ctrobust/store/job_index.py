@@ -12,7 +12,9 @@ from ctrobust.specs import (
     TrainingJob,
     TrainSpec,
     VerdictJob,
+    WeightsJob,
     attack_revision,
+    required_training,
     spec_hash,
 )
 from ctrobust.store.outcome_files import StoredEvaluation
@@ -49,13 +51,18 @@ class JobIndex:
         return next(iter(self.runs(spec)), None)
 
     def record(self, spec: TrainSpec) -> RunRecord | None:
-        """The record of the finished run of a spec."""
+        """The record of the first finished run of a spec."""
         run = self.run(spec)
-        if run is None:
-            return None
+        return None if run is None else self._record(run)
+
+    def _record(self, run: RunDirectory) -> RunRecord:
         if run.path not in self._records:
             self._records[run.path] = run.read_record()
         return self._records[run.path]
+
+    def trained(self, job: WeightsJob) -> RunDirectory | None:
+        """The first finished run that has the weights that a job needs; a store may keep records without weights."""
+        return next((run for run in self.runs(job.training) if _weights_file(run, job).exists()), None)
 
     def evaluation(self, job: EvaluationJob) -> StoredEvaluation | None:
         """The finished evaluation of a job: the same weights, attack, revision of the attack, examples and chunk."""
@@ -79,12 +86,11 @@ class JobIndex:
         return None
 
     def _weights(self, job: EvaluationJob | VerdictJob) -> set[str]:
-        """The first 16 digits of the hashes of the weights that a job is about."""
-        runs, record = self.runs(job.training), self.record(job.training)
-        if record is None:
-            return set()
-        weights = {record.weights_sha256} if job.weights == "last" else set(filter(None, map(_best_weights, runs)))
-        return {digest[:16] for digest in weights}
+        """The first 16 digits of the hashes of the weights that a job is about: those of any finished run."""
+        runs = self.runs(job.training)
+        if job.weights == "last":
+            return {self._record(run).weights_sha256[:16] for run in runs}
+        return {digest[:16] for run in runs if (digest := _best_weights(run)) is not None}
 
     def verdict(self, job: VerdictJob) -> VerdictRecord | None:
         """The complete verdict of a job: the same weights, ball, examples and seed."""
@@ -113,13 +119,25 @@ class JobIndex:
         return isinstance(job, TrainingJob) and self.run(job.training) is not None
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:
-        """The jobs whose results are not stored, each once, in order."""
-        return [job for job in dict.fromkeys(jobs) if not self.is_done(job)]
+        """The jobs that are left to run, each once, in order.
+
+        These are the jobs whose results are not stored, and the trainings of their weights if no run has kept these.
+        """
+        wanted = list(dict.fromkeys(jobs))
+        missing = {job for job in wanted if not self.is_done(job)}
+        missing |= {
+            required_training(job) for job in missing if not isinstance(job, TrainingJob) and self.trained(job) is None
+        }
+        return [job for job in wanted if job in missing]
 
 
 def embedding_file(run: RunDirectory, job: EmbeddingJob) -> Path:
     """Where the embedding of a job is stored in its run directory."""
     return run.path / "artifacts" / f"{job.embedding}-{spec_hash(job)}.npz"
+
+
+def _weights_file(run: RunDirectory, job: WeightsJob) -> Path:
+    return run.model_file if job.weights == "last" else run.best_file
 
 
 def _best_weights(run: RunDirectory) -> str | None:
