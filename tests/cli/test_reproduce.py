@@ -25,6 +25,15 @@ def test_a_dry_run_prints_the_plan_and_runs_nothing(inside: Inside, tmp_path: Pa
     assert not (tmp_path / "runs").exists()
 
 
+def test_all_names_every_experiment_and_each_is_planned_once(inside: Inside, tmp_path: Path) -> None:
+    plan = f"--preset smoke --dry-run --store {tmp_path}"
+    assert inside(f"reproduce all {plan}").out == inside(f"reproduce all table1 {plan}").out
+    assert "cells: 104" in inside(f"reproduce table1 table1 {plan}").out
+    wrong = inside(f"reproduce all tabel1 {plan}")
+    assert wrong.code == 2
+    assert "unknown experiment 'tabel1'; did you mean 'table1'?" in wrong.err
+
+
 def test_the_plan_as_json(inside: Inside, tmp_path: Path) -> None:
     done = inside(f"reproduce table7 table3 --preset paper --dry-run --json --store {tmp_path}")
     plan = json.loads(done.out)

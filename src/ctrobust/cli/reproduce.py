@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from ctrobust.cli.executor_options import Address, CpusPerJob, ExecutorName, GpusPerJob, Nice, Workers, WorkerThreads
+from ctrobust.cli.experiment_options import DryRun, NoRun, PlanAsJson, ReadOnlyStores, RenderForm, StoreRoot
 from ctrobust.cli.experiment_runs import ExperimentOptions, carry_out
 from ctrobust.cli.options import DataRoot
 from ctrobust.experiments import EXPERIMENTS, PRESETS, experiment
-from ctrobust.reporting import RENDERERS
 
 REPRODUCE_EXAMPLE = "Example: ctrobust reproduce table7 --preset smoke, or ctrobust reproduce table1 --dry-run"
 
@@ -17,18 +17,16 @@ REPRODUCE_EXAMPLE = "Example: ctrobust reproduce table7 --preset smoke, or ctrob
 def reproduce(
     names: Annotated[list[str], typer.Argument(help=f"One or more of {', '.join(EXPERIMENTS)}, or all.")],
     preset: Annotated[str, typer.Option(help=f"Size of the experiments: {', '.join(PRESETS)}.")] = "laptop",
-    store: Annotated[Path, typer.Option(help="Directory of the runs.")] = Path("runs"),
-    results: Annotated[
-        list[Path] | None, typer.Option(help="Further directories with runs, which are only read. Repeatable.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
-    no_run: Annotated[bool, typer.Option("--no-run", help="Render what is stored and run nothing.")] = False,
-    form: Annotated[str, typer.Option("--render", help=f"Form of the result: {', '.join(RENDERERS)}.")] = "terminal",
+    store: StoreRoot = Path("runs"),
+    results: ReadOnlyStores = None,
+    dry_run: DryRun = False,
+    no_run: NoRun = False,
+    form: RenderForm = "terminal",
     figures: Annotated[
         Path | None, typer.Option(help="Directory for the figures, each as PNG, SVG and Vega-Lite JSON.")
     ] = None,
     data_root: DataRoot = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run, print the plan as JSON.")] = False,
+    as_json: PlanAsJson = False,
     executor: ExecutorName = "local",
     workers: Workers = None,
     threads: WorkerThreads = 1,
@@ -40,7 +38,8 @@ def reproduce(
     """Reproduce tables and figures of the paper: run the jobs that are not stored, then render the result."""
     from ctrobust.execution import ExecutorSettings
 
-    wanted = [experiment(name, preset) for name in (EXPERIMENTS if names == ["all"] else names)]
+    chosen = dict.fromkeys(one for name in names for one in (EXPERIMENTS if name == "all" else [name]))
+    wanted = [experiment(name, preset) for name in chosen]
     settings = ExecutorSettings(workers, threads, nice, address, cpus_per_job, gpus_per_job)
     carry_out(
         wanted,

@@ -8,26 +8,24 @@ import typer
 
 from ctrobust import specs
 from ctrobust.cli.executor_options import Address, CpusPerJob, ExecutorName, GpusPerJob, Nice, Workers, WorkerThreads
+from ctrobust.cli.experiment_options import DryRun, NoRun, PlanAsJson, ReadOnlyStores, RenderForm, StoreRoot
 from ctrobust.cli.experiment_runs import ExperimentOptions, carry_out
 from ctrobust.cli.options import DataRoot
 from ctrobust.errors import SpecError
 from ctrobust.experiments import Table, sweep_table
-from ctrobust.reporting import RENDERERS
 
 SWEEP_EXAMPLE = "Example: ctrobust sweep gammas.toml --dry-run, then without --dry-run"
 
 
 def sweep(
     file: Annotated[Path, typer.Argument(help="TOML file with base, vary, seeds, attacks and limit.")],
-    store: Annotated[Path, typer.Option(help="Directory of the runs.")] = Path("runs"),
-    results: Annotated[
-        list[Path] | None, typer.Option(help="Further directories with runs, which are only read. Repeatable.")
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and run nothing.")] = False,
-    no_run: Annotated[bool, typer.Option("--no-run", help="Render what is stored and run nothing.")] = False,
-    form: Annotated[str, typer.Option("--render", help=f"Form of the result: {', '.join(RENDERERS)}.")] = "terminal",
+    store: StoreRoot = Path("runs"),
+    results: ReadOnlyStores = None,
+    dry_run: DryRun = False,
+    no_run: NoRun = False,
+    form: RenderForm = "terminal",
     data_root: DataRoot = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --dry-run, print the plan as JSON.")] = False,
+    as_json: PlanAsJson = False,
     executor: ExecutorName = "local",
     workers: Workers = None,
     threads: WorkerThreads = 1,

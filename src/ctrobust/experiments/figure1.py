@@ -31,12 +31,16 @@ def figure1(preset: Preset) -> Figure:
     return Figure(
         name="figure1",
         preset=preset.name,
-        title="Accuracy (%) of MDL by eta; M, V and R are MNISTNet, VGG16 and ResNet50, C and M Cyclic and Multistep",
+        title="Accuracy (%) of MDL by eta, the percentile of its mask",
         panels=tuple(
             Panel(title, "eta", "accuracy (%)", tuple(_series(preset, data, title, label) for label in labels))
             for (data, labels), title in zip(DATA_SERIES.items(), DATA_TITLES.values(), strict=True)
         ),
-        footnotes=natural_footnotes(preset, {network for network, _ in SERIES.values()}),
+        footnotes=(
+            "The first letter of a row is its network, MNISTNet, VGG16 or ResNet50, the second its schedule, Cyclic or "
+            "Multistep.",
+            *natural_footnotes(preset, {network for network, _ in SERIES.values()}),
+        ),
         statements=_statements(),
     )
 
