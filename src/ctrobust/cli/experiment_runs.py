@@ -15,11 +15,16 @@ from ctrobust.cli.signals import SignalInterrupt, resumed_by, stop_requests
 from ctrobust.errors import InputError, JobsFailedError
 from ctrobust.experiments import Figure, Table
 from ctrobust.reporting import RENDERERS
+from ctrobust.reporting.number_texts import count_text, listed
+from ctrobust.specs import Job
 from ctrobust.store import JobIndex, Store
 
 if TYPE_CHECKING:
     from ctrobust.execution import ExecutionReport, ExecutorSettings, Plan
     from ctrobust.execution.executors import Executor
+
+SHOWN_FAILURES = 10
+"""The largest number of failed jobs that are listed."""
 
 
 @dataclass(frozen=True)
@@ -98,15 +103,27 @@ def _run(plan: "Plan", runs: Store, run_jobs: "Executor", options: ExperimentOpt
 
 
 def _print_failures(plan: "Plan", report: "ExecutionReport") -> None:
-    """List the failed jobs with their logs, and the cells that lack a value because of them."""
+    """List the failed jobs with their logs, and the cells that lack a value because of them.
+
+    Jobs that failed because their training did are part of its entry.
+    """
     from ctrobust.execution.planning import describe_job
 
+    by_log: dict[Path, list[Job]] = {}
     for job, log in report.failed.items():
+        by_log.setdefault(log, []).append(job)
+    for log, (job, *others) in list(by_log.items())[:SHOWN_FAILURES]:
+        jobs = {job, *others}
         cells = [
             f"{one.name} ({cell.row}, {cell.column})"
             for one in plan.experiments
             for cell in one.all_cells
-            if job in cell.jobs
+            if not jobs.isdisjoint(cell.jobs)
         ]
-        where = f"\n  cells: {'; '.join(cells)}" if cells else ""
-        print_error(f"{describe_job(job)} failed: {report.errors[job]}\n  log: {log}{where}")
+        text = f"{describe_job(job)} failed: {report.errors[job]}"
+        text += f"\n  and with it {count_text(len(others), 'job')} on its weights" if others else ""
+        text += f"\n  log: {log}" if log.exists() else ""
+        print_error(f"{text}\n  cells: {listed(cells)}" if cells else text)
+    if len(by_log) > SHOWN_FAILURES:
+        more = count_text(len(by_log) - SHOWN_FAILURES, "more job")
+        print_error(f"{more} failed; logs are in {next(iter(by_log)).parent}")
