@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ctrobust.errors import InputError
-from ctrobust.execution import Sharding
-from ctrobust.execution.ray_batch_workers import ray_session
+from ctrobust.execution import Sharding, ray_batch_workers
+from ctrobust.execution.ray_session import ray_session
 from tests.execution.shards import GRADIENTS, SEARCH, attacked, stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")]
@@ -51,16 +51,16 @@ def test_outcomes_are_those_of_one_process_although_an_actor_is_killed(
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("127.0.0.1:1", r"cannot use the Ray cluster at 127\.0\.0\.1:1: .*refused"),
-        ("ray://127.0.0.1:1", r"cannot use the Ray cluster at ray://127\.0\.0\.1:1: .*refused"),
-        ("cluster", r"--address is HOST:PORT, ray://HOST:PORT or auto; got cluster"),
-    ],
-)
-def test_an_address_without_a_cluster_is_refused_at_once(address: str, message: str) -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(InputError, match=message), ray_session(address, 1):
-        pass
-    assert signal.getsignal(signal.SIGTERM) is before
+def test_more_threads_than_a_machine_has_cpus_are_refused(classifier: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker for which there is no room would wait for ever."""
+    monkeypatch.setattr(ray_batch_workers, "ray_session", lambda address, _: ray_session(address, 1))
+    with pytest.raises(InputError, match="a worker needs 2 CPUs and 0 GPUs; the cluster's machines have 1 CPUs"):
+        attacked(classifier, [GRADIENTS], Sharding(workers=1, threads=2, executor="ray"))
+    assert list(actors()) == []
+    assert not ray_session_is_open()
+
+
+def ray_session_is_open() -> bool:
+    import ray
+
+    return bool(ray.is_initialized())

@@ -1,81 +1,14 @@
 """Workers of a sharded evaluation as actors of a Ray cluster."""
 
 import contextlib
-import io
-import logging
-import os
-import signal
-import socket
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ctrobust.errors import InputError
 from ctrobust.evaluation import StageBatch, StateArrays
 from ctrobust.execution.batch_worker import BatchWorker, WorkerReport, WorkerSettings
-
-CONNECT_SECONDS = 30
-LOCAL_OBJECT_STORE = 80 << 20
-"""Bytes; Ray takes no less, and a batch has a few MB."""
-
-
-@contextlib.contextmanager
-def ray_session(address: str | None, cpus: int) -> Iterator[Any]:
-    """Connect to a Ray cluster, or without an address start one on this machine, and yield the module.
-
-    There is no dashboard, and nothing that Ray prints reaches the user's output.
-    """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # a warning about a change to come
-    import ray  # after the variables, which it reads
-
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    if address is not None:
-        _check_reachable(address)
-    with contextlib.redirect_stdout(io.StringIO()):  # where Ray reports that a worker died
-        try:
-            if address is None:
-                ray.init(
-                    address="local",
-                    num_cpus=cpus,
-                    include_dashboard=False,
-                    object_store_memory=LOCAL_OBJECT_STORE,
-                    **quiet,
-                )
-            else:
-                ray.init(address=address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            raise InputError(f"cannot use the Ray cluster at {address or 'this machine'}: {error}") from None
-        finally:
-            _restore_handlers(handlers)
-        try:
-            yield ray
-        finally:
-            ray.shutdown()
-            _restore_handlers(handlers)
-
-
-def _restore_handlers(handlers: dict[signal.Signals, Any]) -> None:
-    """Set the signal handlers that Ray has replaced; only a main thread has them."""
-    with contextlib.suppress(ValueError):
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-def _check_reachable(address: str) -> None:
-    """Raise within seconds if nothing listens at an address: Ray itself would try for minutes."""
-    if address == "auto":
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        raise InputError(f"--address is HOST:PORT, ray://HOST:PORT or auto; got {address}")
-    try:
-        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise InputError(f"cannot use the Ray cluster at {address}: {error}") from None
+from ctrobust.execution.ray_session import LOCAL, count_places, ray_session
 
 
 class BatchActor:
@@ -112,14 +45,14 @@ class BatchActor:
 class RayBatchWorkers:
     """Actors with as many CPUs as threads each, not more than fit the cluster."""
 
-    def __init__(self, settings: WorkerSettings, count: int, address: str | None) -> None:
+    def __init__(self, settings: WorkerSettings, count: int, address: str) -> None:
         self.settings = settings
-        self.session = contextlib.ExitStack()
-        self.ray = self.session.enter_context(ray_session(address, count * settings.threads))
-        places = int(self.ray.cluster_resources().get("CPU", 0)) // settings.threads
-        self.count = min(count, max(places, 1))
-        # a cluster on this machine reads the file
-        self.content = [] if address is None else [self.ray.put(settings.weights.read_bytes())]
+        with contextlib.ExitStack() as session:
+            self.ray = session.enter_context(ray_session(address, count * settings.threads))
+            self.count = min(count, count_places(self.ray, settings.threads))
+            # a cluster on this machine reads the file
+            self.content = [] if address == LOCAL else [self.ray.put(settings.weights.read_bytes())]
+            self.session = session.pop_all()
         options = {"num_cpus": settings.threads, "max_restarts": 0, "max_concurrency": 2}
         self.actor_class = self.ray.remote(**options)(BatchActor)
         self.actors: dict[int, Any] = {}

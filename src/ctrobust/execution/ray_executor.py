@@ -1,31 +1,24 @@
 """Jobs in a Ray cluster: an existing one, or one on this machine for as long as the command runs."""
 
 import contextlib
-import io
-import logging
+import math
 import os
 import secrets
-import signal
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from ctrobust._version import __version__
-from ctrobust.errors import CtrobustError, InputError, InUseError, WorkerStartError
+from ctrobust.errors import CtrobustError, InUseError
 from ctrobust.execution.coordinator import WorkerMessage, coordinate
 from ctrobust.execution.execution_report import ExecutionCallback, ExecutionReport
 from ctrobust.execution.executor_settings import ExecutorSettings
+from ctrobust.execution.ray_session import cluster_address, count_places, import_ray, ray_session
 from ctrobust.specs import Job, TrainingJob
 from ctrobust.store import Store, write_atomic
 
-CONNECT_SECONDS = 30
 SAVE_SECONDS = 60
-LOCAL_OBJECT_STORE = 80 << 20
-"""Bytes; on one machine the store is shared and Ray transports only jobs."""
 PASSED_ON = ("CTROBUST_DATA",)
 """Environment variables that workers get."""
 
@@ -42,86 +35,14 @@ def run_on_ray(
 ) -> ExecutionReport:
     """Run jobs as actors of a Ray cluster; `coordinate` explains the rest."""
     options = options or ExecutorSettings()
-    ray = import_ray()
+    import_ray()  # before anything is written
     store.check_writable()
     store = Store(store.root.absolute(), tuple(path.absolute() for path in store.read_only))
-    with _cluster(ray, options, len(jobs)), _token(store) as (token_file, token):
+    cpus = max(1, math.ceil(min(options.local_workers(), len(jobs)) * _cpus(options)))
+    with ray_session(cluster_address(options.address), cpus) as ray, _token(store) as (token_file, token):
         workers = RayWorkers(ray, store, options, data_root, token_file, token)
-        count = min(options.workers or len(jobs), _places(ray, options))
+        count = min(options.workers or len(jobs), count_places(ray, _cpus(options), options.gpus_per_job))
         return coordinate(jobs, store, workers, count, stored=stored, callback=callback, stop=stop)
-
-
-def import_ray() -> Any:
-    """Import Ray without its usage statistics, or explain how to install it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its warning about a change to come
-    try:
-        import ray
-    except ImportError as error:
-        raise InputError(f"--executor ray needs Ray ({error}): pip install 'ctrobust[ray]'") from None
-    return ray
-
-
-@contextlib.contextmanager
-def _cluster(ray: Any, options: ExecutorSettings, jobs: int) -> Iterator[None]:
-    """Connect to the cluster, or start one; nothing that Ray prints reaches the user's output."""
-    if ray.is_initialized():
-        raise InputError("this process is connected to a Ray cluster already; call ray.shutdown() first")
-    address = options.address or os.environ.get("RAY_ADDRESS") or "local"
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    own = {}
-    if address == "local":
-        count = min(options.local_workers(), jobs)
-        own = {
-            "num_cpus": max(1, round(count * _cpus(options) + 0.499)),
-            "object_store_memory": LOCAL_OBJECT_STORE,
-            "include_dashboard": False,
-        }
-    else:
-        _check_reachable(address)
-    with contextlib.redirect_stdout(io.StringIO()):  # where Ray reports that a worker died, which is handled here
-        try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-        except (OSError, RuntimeError, ValueError, ImportError, ray.exceptions.RayError) as error:
-            raise WorkerStartError(f"cannot connect to the Ray cluster at {address}: {error}") from None
-        finally:
-            _restore(handlers)
-        try:
-            yield
-        finally:
-            ray.shutdown()
-            _restore(handlers)
-
-
-def _restore(handlers: dict[signal.Signals, Any]) -> None:
-    """Set the signal handlers that Ray has replaced; only a main thread has them."""
-    with contextlib.suppress(ValueError):
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-
-
-def _check_reachable(address: str) -> None:
-    """Raise within seconds if no Ray cluster answers: Ray itself would try for many minutes."""
-    if address == "auto":
-        return
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        raise InputError(f"--address is HOST:PORT, ray://HOST:PORT or auto; got {address}")
-    try:
-        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise WorkerStartError(f"cannot connect to the Ray cluster at {address}: {error}") from None
-    if address.startswith("ray://"):
-        return
-    command = [sys.executable, "-m", "ray.scripts.scripts", "status", "--address", address]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=CONNECT_SECONDS)  # noqa: S603
-    except subprocess.TimeoutExpired:
-        raise WorkerStartError(f"what listens at {address} does not answer as a Ray cluster does") from None
-    # a cluster that asks for a token is a cluster: ray.init finds the token, or explains where it belongs
-    if done.returncode and "AuthenticationError" not in done.stderr:
-        last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-        raise WorkerStartError(f"cannot connect to the Ray cluster at {address}: {last}")
 
 
 @contextlib.contextmanager
@@ -138,23 +59,6 @@ def _token(store: Store) -> Iterator[tuple[Path, str]]:
 
 def _cpus(options: ExecutorSettings) -> float:
     return options.threads if options.cpus_per_job is None else options.cpus_per_job
-
-
-def _places(ray: Any, options: ExecutorSettings) -> int:
-    """How many jobs the cluster's machines can run at a time; InputError if none can run one."""
-    cpus, gpus = _cpus(options), options.gpus_per_job
-    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    places = sum(
-        min(
-            int(one.get("CPU", 0) / cpus) if cpus else sys.maxsize,
-            int(one.get("GPU", 0) / gpus) if gpus else sys.maxsize,
-        )
-        for one in machines
-    )
-    if not places:
-        has = "; ".join(f"{one.get('CPU', 0):g} CPUs and {one.get('GPU', 0):g} GPUs" for one in machines)
-        raise InputError(f"a job needs {cpus:g} CPUs and {gpus:g} GPUs; the cluster's machines have {has}")
-    return places
 
 
 class RayWorkers:

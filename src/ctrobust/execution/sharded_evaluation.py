@@ -4,7 +4,6 @@ import contextlib
 import importlib.util
 import itertools
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from ctrobust.errors import InputError, JobsFailedError, closest
 from ctrobust.evaluation import BatchObserver, Evaluator, StageBatch, stage_batches
 from ctrobust.execution.batch_worker import WorkerReport, WorkerSettings
 from ctrobust.execution.process_batch_workers import ProcessBatchWorkers
+from ctrobust.execution.ray_session import LOCAL, cluster_address
 from ctrobust.models import WeightsFile
 
 ATTEMPTS_PER_BATCH = 3
@@ -165,7 +165,8 @@ def worker_count(sharding: Sharding, evaluator: Evaluator) -> int:
     batches = math.ceil(len(evaluator.batches.labels) / evaluator.chunk)
     if sharding.workers is not None or sharding.executor == "local":
         return min(sharding.workers or 1, batches)
-    return batches if sharding.address else min(torch.get_num_threads(), batches)
+    on_this_machine = cluster_address(sharding.address) == LOCAL
+    return min(torch.get_num_threads(), batches) if on_this_machine else batches
 
 
 def _pool(sharding: Sharding, weights: WeightsFile, evaluator: Evaluator, count: int) -> WorkerPool:
@@ -181,5 +182,5 @@ def _pool(sharding: Sharding, weights: WeightsFile, evaluator: Evaluator, count:
     if sharding.executor == "ray":
         from ctrobust.execution.ray_batch_workers import RayBatchWorkers  # imported here because Ray is an extra
 
-        return RayBatchWorkers(settings, count, sharding.address or os.environ.get("RAY_ADDRESS"))
+        return RayBatchWorkers(settings, count, cluster_address(sharding.address))
     return ProcessBatchWorkers(settings, count)
