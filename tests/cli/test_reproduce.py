@@ -119,7 +119,7 @@ def test_two_commands_share_the_work_of_one_store(environment: dict[str, str], t
 def test_ctrl_c_saves_and_prints_the_command_that_continues(terminal: Callable[..., Terminal], tmp_path: Path) -> None:
     command = "reproduce figure7 --preset smoke --workers 1"
     running = terminal(command)
-    running.until(lambda: re.search(r"worker 1: (train|attack)", plain(running.text)) is not None)
+    running.until(lambda: re.search(r"worker 1: [0-9:]+, (train|attack)", plain(running.text)) is not None)
     assert running.interrupt() == 130
     assert f"ctrobust {command}" in plain(running.text)
     assert "of 15 jobs" in plain(running.text)

@@ -70,6 +70,23 @@ def test_a_failed_job_is_reported_with_its_log_and_fails_what_needs_it(finished:
     assert "absent.npz" in log.read_text()
 
 
+def test_workers_have_the_threads_and_the_niceness_that_are_asked_for(tmp_path: Path) -> None:
+    seen: set[tuple[str, int]] = set()
+
+    def look(progress: ExecutionProgress) -> None:
+        if progress.running:
+            for process in descendants(WORKER):
+                variables = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+                threads = next(one.decode() for one in variables if one.startswith(b"OMP_NUM_THREADS="))
+                seen.add((threads, os.getpriority(os.PRIO_PROCESS, process)))
+
+    options = ExecutorSettings(workers=1, threads=2, nice=3)
+    assert run_locally([TRAINING], Store(tmp_path), options=options, callback=look).failed == {}
+    assert seen == {("OMP_NUM_THREADS=2", min(19, os.getpriority(os.PRIO_PROCESS, 0) + 3))}
+    record = Store(tmp_path).directory(SPEC).read_record()
+    assert record.environment["threads"] == 2
+
+
 def test_an_embedding_is_stored(finished: tuple[Store, ExecutionReport]) -> None:
     file = JobIndex(finished[0]).embedding(EmbeddingJob(training=SPEC, limit=20))
     assert file is not None

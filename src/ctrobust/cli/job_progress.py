@@ -62,7 +62,7 @@ def _activities(progress: "ExecutionProgress") -> list[tuple[str, str]]:
 
     now = time.monotonic()
     return [
-        (one.name, "waits" if one.job is None else f"{describe_job(one.job)}, {_clock(now - one.started_at)}")
+        (one.name, "waits" if one.job is None else f"{_clock(now - one.started_at)}, {describe_job(one.job)}")
         for one in progress.workers
     ]
 

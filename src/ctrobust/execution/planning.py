@@ -121,17 +121,19 @@ def is_ready(job: Job, done: set[Job]) -> bool:
 
 
 def describe_job(job: Job) -> str:
-    """A job in one line, for progress and logs.
+    """A job in one line, for progress and logs; what tells it from its neighbours comes first.
 
     Example:
         >>> from ctrobust.specs import TrainSpec
         >>> describe_job(TrainingJob(training=TrainSpec()))
         'train digits mnistnet natural c7611c4bacd28e09'
+        >>> describe_job(EvaluationJob(training=TrainSpec(), attack="fgsm:eps=0.1"))
+        'attack with fgsm:eps=0.1: digits mnistnet natural c7611c4bacd28e09'
     """
     spec = job.training
     name = f"{spec.data} {spec.model.name} {spec.recipe.name} {spec_hash(spec)}"
     if isinstance(job, TrainingJob):
         return f"train {name}"
     if isinstance(job, EvaluationJob):
-        return f"attack {name} with {job.attack}"
+        return f"classify: {name}" if job.attack == "none" else f"attack with {job.attack}: {name}"
     return f"{type(job).__name__.removesuffix('Job').lower()} of {name}"
