@@ -30,6 +30,11 @@ def test_headers_that_columns_share_are_one_cell() -> None:
     assert text.count(r"\textbf{") == 13
 
 
+def test_a_negative_difference_has_the_minus_of_mathematics() -> None:
+    text = render(experiment("table1", "laptop"), JobIndex(COMMITTED), "latex")
+    assert r"92.79 [92.3, 93.3] (\textbf{93.53}, $-$0.74)" in text
+
+
 def test_special_characters_are_escaped() -> None:
     assert escape_latex(r"a_b & 5% {x} \y ~ ^") == (
         r"a\_b \& 5\% \{x\} \textbackslash{}y \textasciitilde{} \textasciicircum{}"

@@ -47,6 +47,14 @@ def test_a_statement_is_checked_on_the_stored_runs(tmp_path: Path, accuracies: t
     assert f"{line}{statement.text}" in statement_lines(figure, JobIndex(store))
 
 
+def test_several_statements_have_a_verb_in_the_plural(tmp_path: Path) -> None:
+    figure, store = experiment("figure1", "laptop"), Store(tmp_path)
+    for statement in figure.statements[:2]:
+        for name in dict.fromkeys(name for check in statement.checks for name in check.cells()):
+            store_accuracy(store, figure.names()[name].jobs[0].training, 0.9)
+    assert statement_lines(figure, JobIndex(store))[0].startswith("Statements of the paper's text: 2 do not hold, ")
+
+
 def test_values_of_other_tables_are_taken_where_a_statement_names_them(tmp_path: Path) -> None:
     table, other, store = experiment("table1", "laptop"), experiment("table2", "laptop"), Store(tmp_path)
     names = {name for one in table.statements for check in one.checks for name in check.cells()}

@@ -10,6 +10,7 @@ ESCAPES = {character: f"\\{character}" for character in "&%#_{}$"} | {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
+    "−": "$-$",
     "<": r"$<$",
     ">": r"$>$",
 }
@@ -80,5 +81,6 @@ def _header_texts(column: GridColumn, depth: int) -> list[str]:
 def _cell(one: CellText) -> str:
     ours = rf"\textbf{{{escape_latex(one.ours)}}}" if one.bold else escape_latex(one.ours)
     paper = rf"\textbf{{{escape_latex(one.paper)}}}" if one.paper_bold else escape_latex(one.paper)
-    printed = ", ".join(filter(None, (paper, one.difference)))
-    return " ".join(filter(None, (ours, escape_latex(one.interval), f"({printed})" if printed else "")))
+    printed = ", ".join(filter(None, (paper, escape_latex(one.difference.replace("-", "−")))))
+    interval = escape_latex(one.interval.replace("±", "± "))
+    return " ".join(filter(None, (ours, interval, f"({printed})" if printed else "")))

@@ -6,6 +6,15 @@ from ctrobust.experiments import EXPERIMENTS, CellName, Figure, Table, check_sta
 from ctrobust.reporting.cell_values import cell_values
 from ctrobust.store import JobIndex
 
+PLURALS = {
+    "holds": "hold",
+    "does not hold": "do not hold",
+    "holds where run": "hold where run",
+    "not run": "not run",
+    "not about numbers": "not about numbers",
+}
+"""Verdict on a statement -> the verdict on several."""
+
 
 def statement_lines(one: Table | Figure, index: JobIndex) -> list[str]:
     """How many statements hold, then each that could be checked; nothing if there are none."""
@@ -13,7 +22,7 @@ def statement_lines(one: Table | Figure, index: JobIndex) -> list[str]:
         return []
     results = check_statements(one.statements, measured_values(one, index))
     counts = Counter(result.verdict for result in results)
-    summary = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    summary = ", ".join(f"{count} {verdict if count == 1 else PLURALS[verdict]}" for verdict, count in counts.items())
     checked = [result for result in results if result.known]
     return [f"Statements of the paper's text: {summary}.", *(result.line() for result in checked)]
 
