@@ -3,6 +3,7 @@
 import io
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -68,3 +69,16 @@ def test_a_file_gets_a_line_from_time_to_time_and_one_at_the_end(console: Consol
         "2 of 4 jobs, ETA 1h. worker 1: 1h, train digits mnistnet natural c7611c4bacd28e09",
         "4 of 4 jobs",
     ]
+
+
+@pytest.mark.parametrize("console", [False], indirect=True)
+def test_the_remaining_time_is_a_bound_until_a_job_of_each_kind_has_finished(console: Console) -> None:
+    now = progress(TRAINING, None, None, done=DONE, total=4)
+    cases: list[tuple[dict[type[Job], float], str]] = [
+        ({}, "ETA not known yet"),
+        ({TrainingJob: 14400.0}, "ETA more than 1h"),
+    ]
+    for measured, text in cases:
+        with job_progress.job_progress() as report:
+            report(replace(now, mean_seconds=measured))
+        assert f"2 of 4 jobs, {text}. worker 1" in text_of(console)

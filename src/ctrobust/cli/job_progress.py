@@ -52,8 +52,8 @@ def _summary(progress: "ExecutionProgress") -> str:
     if progress.elsewhere:
         pieces.append(f"{progress.elsewhere:,} run by another process")
     if progress.ended < progress.total:
-        seconds = progress.seconds_left()
-        pieces.append("ETA not known yet" if seconds is None else f"ETA {_clock(seconds)}")
+        seconds, least = progress.seconds_left(), "more than " if progress.unmeasured else ""
+        pieces.append("ETA not known yet" if seconds is None else f"ETA {least}{_clock(seconds)}")
     return ", ".join(pieces)
 
 

@@ -68,16 +68,22 @@ class ExecutionProgress:
         """The jobs that run here."""
         return [worker.job for worker in self.workers if worker.job is not None]
 
+    @property
+    def unmeasured(self) -> list[type[Job]]:
+        """The kinds of jobs that are left of which none has finished."""
+        return [kind for kind in self.left if kind not in self.mean_seconds]
+
     def seconds_left(self) -> float | None:
-        """Estimate the remaining time from the mean duration of each kind of job; None until each kind has one."""
-        if any(kind not in self.mean_seconds for kind in self.left):
+        """Estimate the remaining time of measured kinds from the mean duration of each; None if none is measured."""
+        measured = {kind: count for kind, count in self.left.items() if kind in self.mean_seconds}
+        if not measured:
             return None
         now = time.monotonic()
-        work = sum(self.mean_seconds[kind] * count for kind, count in self.left.items())
+        work = sum(self.mean_seconds[kind] * count for kind, count in measured.items())
         work -= sum(
             min(now - worker.started_at, self.mean_seconds[type(worker.job)])
             for worker in self.workers
-            if worker.job is not None
+            if worker.job is not None and type(worker.job) in measured
         )
         return work / max(1, len(self.workers))
 
