@@ -49,13 +49,19 @@ def test_demo(tmp_path: Path, environment: dict[str, str], terminal: Callable[..
         lines: list[dict[str, Any]] = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         assert [line["epoch"] for line in lines] == list(range(1, 11))
         attacks = [file for file in (run / "outcomes").glob("*.npz") if not file.name.startswith("none-")]
-        assert len(attacks) == 4
+        assert len(attacks) == 6
+        assert len(list((run / "artifacts").glob("tsne-*.npz"))) == 1
+        assert len(list((run / "artifacts").glob("pictures-pgd-*.png"))) == 1
         record = json.loads((run / "record.json").read_text())
         assert f"{100 * record['results']['accuracy']:.1f}" == f"{accuracy:.1f}"
     assert "5 of 14 masking tests were run, the nearly free ones" in out
     assert "all tests: ctrobust evaluate out/dropout --verdict --eps 0.1" in out
     assert "run directories: out/dropout, out/mdl, out/fast-at, out/fast-at+ctr" in out
-    assert re.search(r"report: out/report.html \(1\.\d MB, 4 runs, 24 evaluations\); open it in a browser", out)
+    assert re.search(r"report: out/report.html \(1\.\d MB, 4 runs, 32 evaluations\); open it in a browser", out)
     page = tmp_path / "out" / "report.html"
     assert page.stat().st_size < 4e6
-    assert "fast-at+ctr" in page.read_text(encoding="utf-8")
+    html = page.read_text(encoding="utf-8")
+    assert "fast-at+ctr" in html
+    assert html.count("Attacked images: PGD within") == 2 * 4  # titles and text alternatives
+    assert html.count("Logits in two dimensions</h4>") == 4
+    assert "PGD of growing strength</h4>" in html

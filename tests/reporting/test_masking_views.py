@@ -17,9 +17,11 @@ from ctrobust.store.verdict_files import VerdictRecord, verdict_file
 from tests.reporting.made_runs import WEIGHTS, make_run
 
 
-def write_verdict_file(run: Path, level: Level, *, weights: str = WEIGHTS[:16], **spec: Any) -> None:
+def write_verdict_file(
+    run: Path, level: Level, *, weights: str = WEIGHTS[:16], evidence: tuple[Evidence, ...] = (), **spec: Any
+) -> None:
     """A file as `ctrobust evaluate --verdict` writes it, without the measurements."""
-    evidence = (
+    evidence = evidence or (
         Evidence("noise", level, "Noise breaks 9 of 64 <images>.", seconds=1.0),
         Evidence("transfer", "not tested", "No other network was given."),
     )
@@ -82,7 +84,20 @@ def test_a_seed_that_was_not_tested_leaves_the_model_untested(tmp_path: Path) ->
     make_run(tmp_path / "a-seed1", {"seed": 1})
     assert view(tmp_path).level == "not tested"
     write_verdict_file(tmp_path / "a-seed1", "suspicious")
-    assert view(tmp_path).level == "suspicious"
+    found = view(tmp_path)
+    assert found.level == "suspicious"
+    assert found.sentence.startswith("Seed 1, the worst of 2 seeds: Some signs")
+
+
+def test_too_few_tests_are_counted(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "a")
+    evidence = (Evidence("noise", "none found", "Nothing."), Evidence("transfer", "not tested", "No other network."))
+    write_verdict_file(run.path, "not tested", evidence=evidence)
+    found = view(tmp_path)
+    assert (found.title, found.colour) == ("1 of 2 tests run", "unknown")
+    assert found.sentence.startswith(
+        "No sign of masking so far, but too few tests were run for a verdict: 1 of 2 tests"
+    )
 
 
 def test_a_damaged_verdict_is_a_problem(tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ def make_page_runs(path: Path) -> None:
     write_verdict_file(first.path, "masked", eps=8 / 255)
     artifacts = first.path / "artifacts"
     artifacts.mkdir()
-    (artifacts / "pictures-pgd.png").write_bytes(PIXEL)
+    stem = next(file.stem for file in first.outcomes_folder.glob("pgd*std*.npz"))
+    (artifacts / f"pictures-{stem}.png").write_bytes(PIXEL)
     random = np.random.default_rng(0)
     arrays: dict[str, Any] = {
         "points": random.normal(size=(40, 2)), "labels": random.integers(4, size=40),
@@ -128,6 +129,7 @@ def test_scripts_are_allowed_by_their_hash_and_no_other_is(document: Document) -
     run = [text for text, kind in zip(document.scripts, kinds, strict=True) if kind is None]
     digests = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run}
     assert len(run) == 3
+    assert sum(len(text) > 200_000 for text in run) == 1  # one copy of the chart library
     assert digests == set(re.findall("'sha256-([^']+)'", policy))
     assert "default-src 'none'" in policy
     assert "script-src 'unsafe-inline'" not in policy
@@ -150,8 +152,8 @@ def test_every_figure_has_a_specification_data_and_a_table(document: Document) -
     assert set(figures) == set(payload["figures"])
     kinds = {one["kind"] for one in payload["figures"].values()}
     assert kinds == set(payload["specifications"]) == {
-        "tradeoff", "profile", "eps", "loss", "training", "confidence", "wrong", "sweep", "above", "rank", "confusion",
-        "fragile", "tsne",
+        "tradeoff", "profile", "levels", "loss", "training", "confidence", "wrong", "sweep", "above", "rank",
+        "confusion", "fragile", "tsne",
     }  # fmt: skip
     assert all(one["rows"]["values"] for one in payload["figures"].values())
     assert {f"{name}-table" for name in figures} <= set(document.having("id"))
@@ -184,8 +186,21 @@ def test_the_worst_case_the_verdict_and_the_picture_are_there(page: Page, docume
     assert "worst case" in page.html
     assert '<span class="badge bad">masked</span>' in page.html
     assert "Noise breaks 9 of 64 &lt;images&gt;." in page.html
-    assert [link for link in document.having("src") if link.startswith("data:image/png;base64,")] != []
+    (picture,) = [found for tag, found in document.elements if tag == "img"]
+    assert str(picture["src"]).startswith("data:image/png;base64,")
+    assert (picture["width"], picture["height"]) == ("1", "1")
+    assert "Attacked images: S-PGD within L∞ 8/255" in page.html
     assert "unfinished is not finished: 2 of 2 epochs." in page.html
+
+
+def test_radii_of_a_curve_are_drawn_and_are_no_columns(document: Document, page: Page) -> None:
+    assert "Attacks at several radii are drawn below." in page.html
+    head = page.html.partition('<table id="data-0-results"')[2].partition("</thead>")[0]
+    assert "within L∞ 8/255, 120 images" in head
+    assert "4/255" not in head
+    (curve,) = [one for one in document.payload["figures"].values() if one["kind"] == "levels"]
+    radii = [row[curve["rows"]["fields"].index("eps")] for row in curve["rows"]["values"]]
+    assert sorted(set(radii)) == [0, 4, 8]
 
 
 def test_the_same_runs_make_the_same_page(runs: Path, page: Page) -> None:
@@ -197,7 +212,7 @@ def test_results_that_are_committed_fit_and_stand_beside_the_paper() -> None:
     assert found.problems == []
     assert len(found.html.encode()) < 8e6
     assert "MDL, MNISTNet Cyclic FM" in found.html
-    assert "seeds: 67.4, 73.5, 67.9" in found.html
+    assert "67.4, 73.5, 67.9" in found.html
     assert "cifar-fast-g2, seed 0, overfitted catastrophically in 4 of 10 epochs" in found.html
 
 

@@ -49,6 +49,25 @@ def test_a_lead_of_some_seeds_is_not_decisive(tmp_path: Path) -> None:
     assert "The lead is not decisive: it is ahead in 1 of 2 pairs of seeds" in robust.sentences[-1]
 
 
+def test_every_lead_that_is_not_decisive_is_named(tmp_path: Path) -> None:
+    make_run(tmp_path / "best", attacks=[("pgd:eps=0.1", 0.9)], draw_seed=1)
+    make_run(tmp_path / "close", {"lr": 0.5}, attacks=[("pgd:eps=0.1", 0.89)], draw_seed=2)
+    make_run(tmp_path / "near", {"lr": 0.6}, attacks=[("pgd:eps=0.1", 0.88)], draw_seed=3)
+    make_run(tmp_path / "far", {"lr": 0.7}, attacks=[("pgd:eps=0.1", 0.1)], draw_seed=4)
+    robust = view(tmp_path).answers[1]
+    third = next(name for name in ("best", "close", "near") if name not in f"{robust.name} {robust.sentences[1]}")
+    assert robust.sentences[-1] == f"The lead over {third} is not decisive."
+
+
+def test_models_that_met_different_images_are_not_compared(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", count=60, draw_seed=1)
+    make_run(tmp_path / "b", {"lr": 0.5}, draw_seed=2)
+    accurate = view(tmp_path).answers[0]
+    assert accurate.sentences[-1].endswith(
+        "Whether the difference is decisive is unknown: no evaluations of both on the same images are stored."
+    )
+
+
 def test_no_better_than_guessing_is_called_so(tmp_path: Path) -> None:
     make_run(tmp_path / "a", attacks=[("pgd:eps=0.1", 0.0)])
     robust = view(tmp_path).answers[1]

@@ -8,6 +8,7 @@ import typer
 
 from ctrobust.cli.evaluation_tables import demo_table
 from ctrobust.cli.options import Threads
+from ctrobust.cli.picture_output import save_contact_sheet
 from ctrobust.cli.progress import TrainingBar, attack_progress
 from ctrobust.cli.report import make_report
 from ctrobust.cli.signals import interruptible, resumed_by, stop_requests
@@ -39,6 +40,8 @@ def demo(
                     rows.append((run.method, list(execution.attack_demo(run, report))))
                 with attack_progress("test", run.method) as report:
                     verdicts.append((run.method, execution.check_demo(run, report)))
+                with attack_progress("illustrate", run.method) as report:
+                    save_contact_sheet(*execution.illustrate_demo(run, report))
     demo_table(rows, out)
     print_demo_verdicts(verdicts, out)
     make_report([out], out / "report.html", "Four networks on digits, trained four ways")

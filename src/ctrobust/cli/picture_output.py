@@ -23,6 +23,11 @@ def check_picture_options(attacks: int, pictures: int | None, folder: Path | Non
 
 
 def write_contact_sheet(row: "EvaluationRow", images: "AttackedImages") -> None:
+    """Write the contact sheet of an attack and print where it is."""
+    print_line(f"pictures: {save_contact_sheet(row, images)}")
+
+
+def save_contact_sheet(row: "EvaluationRow", images: "AttackedImages") -> Path:
     """Write the contact sheet of an attack into its run, or into the working directory if there is no run."""
     from ctrobust.reporting.contact_sheet import contact_sheet
 
@@ -33,7 +38,7 @@ def write_contact_sheet(row: "EvaluationRow", images: "AttackedImages") -> None:
     else:
         file = Path(f"pictures-{re.sub('[^a-z0-9.=-]+', '-', row.attack.lower())}.png")
     write_atomic(file, buffer.getvalue())
-    print_line(f"pictures: {file}")
+    return file
 
 
 def print_saved_images(saved: "SavedImages") -> None:

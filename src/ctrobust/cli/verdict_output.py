@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctrobust.cli.console import output, print_line, print_paragraph
 from ctrobust.cli.progress import attack_progress
+from ctrobust.cli.report import report_command
 from ctrobust.cli.signals import interruptible
 from ctrobust.cli.torch_setup import load_torch
 from ctrobust.errors import InputError
@@ -85,6 +86,7 @@ def print_verdict(run: Path, data: "Dataset", row: "VerdictRow") -> None:
     )
     if row.file is not None:
         print_line(f"stored in {row.file}")
+        print_line(f"report: {report_command(run if run.is_dir() else row.file.parents[1])}")
 
 
 def _test_lines(test: str, level: str, sentence: str) -> list[str]:

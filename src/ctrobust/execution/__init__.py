@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ctrobust.execution.autoattack_ball import AutoAttackBall, autoattack_result, standard_autoattack
-    from ctrobust.execution.demo_runs import DEMO_METHODS, DemoRun, attack_demo, check_demo, train_demo
+    from ctrobust.execution.demo_runs import DEMO_METHODS, DemoRun, attack_demo, check_demo, illustrate_demo, train_demo
     from ctrobust.execution.execution_report import ExecutionProgress, ExecutionReport, WorkerActivity
     from ctrobust.execution.executor_settings import ExecutorSettings
     from ctrobust.execution.executors import EXECUTORS, find_executor
@@ -58,6 +58,7 @@ __all__ = [
     "expand",
     "find_executor",
     "headlines",
+    "illustrate_demo",
     "keeps_outcomes",
     "make_plan",
     "reached_ranks",
@@ -74,7 +75,7 @@ __all__ = [
 
 _MODULES = {
     "autoattack_ball": ("AutoAttackBall", "autoattack_result", "standard_autoattack"),
-    "demo_runs": ("DEMO_METHODS", "DemoRun", "attack_demo", "check_demo", "train_demo"),
+    "demo_runs": ("DEMO_METHODS", "DemoRun", "attack_demo", "check_demo", "illustrate_demo", "train_demo"),
     "execution_report": ("ExecutionProgress", "ExecutionReport", "WorkerActivity"),
     "executor_settings": ("ExecutorSettings",),
     "executors": ("EXECUTORS", "find_executor"),

@@ -1,4 +1,4 @@
-"""The demonstration: four networks on embedded data, attacked four ways and tested for masking by the cheap tests."""
+"""The demonstration: four networks on embedded data, attacked, illustrated, and tested for masking by cheap tests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,16 +7,22 @@ from typing import Any
 
 from ctrobust import data as datasets
 from ctrobust.evaluation import ProgressCallback
+from ctrobust.execution.job_runner import embed
+from ctrobust.execution.picture_attacks import attack_images, choose_examples
 from ctrobust.execution.stored_evaluation import EvaluationRow, evaluate_stored, expand
 from ctrobust.execution.stored_verdict import verdict_stored
 from ctrobust.models import WeightsFile
-from ctrobust.outcomes import Verdict
-from ctrobust.specs import TrainSpec, train_spec
-from ctrobust.store import RunDirectory, RunRecord
+from ctrobust.outcomes import AttackedImages, Verdict
+from ctrobust.specs import EmbeddingJob, TrainSpec, train_spec
+from ctrobust.store import RunDirectory, RunRecord, embedding_file
 from ctrobust.training import CheckpointPolicy, TrainingCallback, train
 
 EPS = 0.1
 DEMO_ATTACKS = ("fgsm", "pgd", "s-pgd")
+CURVE = (EPS, EPS / 2, 2 * EPS)
+"""The radii of the report's curve."""
+
+PICTURES = 8
 APGD_LIMIT = 100
 """The number of images for APGD, which takes five times as long."""
 
@@ -65,3 +71,18 @@ def check_demo(run: DemoRun, progress: ProgressCallback) -> Verdict:
     """Run the nearly free masking tests on one network."""
     test, weights = datasets.load("digits", "test"), WeightsFile.read(run.path)
     return verdict_stored(weights, test, eps=EPS, tests="free", progress=progress).verdict
+
+
+def illustrate_demo(run: DemoRun, progress: ProgressCallback) -> tuple[EvaluationRow, AttackedImages]:
+    """Store what the report draws of one network, PGD with other radii and the t-SNE embedding of its logits.
+
+    Returns the evaluation under PGD with the radius of the table, and some of its images for a contact sheet.
+    """
+    test, weights = datasets.load("digits", "test"), WeightsFile.read(run.path)
+    attacks = expand(["pgd"], [f"{eps:g}" for eps in CURVE])
+    first, *_ = evaluate_stored(weights, test, attacks, progress=progress)
+    job, directory = EmbeddingJob(training=demo_spec(run.method)), RunDirectory(run.path)
+    if not embedding_file(directory, job).exists():
+        embed(job, directory, directory)
+    positions = choose_examples(first.evaluation, PICTURES)
+    return first, attack_images(weights.build(), test, attacks[0], positions)

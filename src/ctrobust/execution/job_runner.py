@@ -26,7 +26,7 @@ def run_job(
     elif isinstance(job, EvaluationJob):
         _evaluate(job, find_trained(job, store), writable_run(job, store), data_root)
     elif isinstance(job, EmbeddingJob):
-        _embed(job, find_trained(job, store), writable_run(job, store), data_root)
+        embed(job, find_trained(job, store), writable_run(job, store), data_root)
     else:
         _verdict(job, find_trained(job, store), writable_run(job, store), data_root)
 
@@ -69,7 +69,8 @@ def _verdict(job: VerdictJob, run: RunDirectory, into: RunDirectory, data_root: 
     verdict_stored(weights, found, eps=job.eps, norm=job.norm, limit=job.limit, seed=job.seed, into=into)
 
 
-def _embed(job: EmbeddingJob, run: RunDirectory, into: RunDirectory, data_root: Path | None) -> None:
+def embed(job: EmbeddingJob, run: RunDirectory, into: RunDirectory, data_root: Path | None = None) -> None:
+    """Store the logits of a run's test images in another run directory or the same, and their t-SNE embedding."""
     model = _weights(job, run).build()
     found = datasets.load(job.training.data, job.split, data_root).take(job.limit)
     with torch.no_grad():

@@ -61,6 +61,17 @@ class AttackTitle:
         return f"{name} ({shown})" if shown else name
 
     @property
+    def title_and_fields(self) -> tuple[str, str]:
+        """The title in two lines: the name, and the fields that differ from their defaults.
+
+        Example:
+            >>> read_attack("pgd:eps=0.3,steps=40").title_and_fields
+            ('PGD', 'steps=40')
+        """
+        name, _, fields = self.title.partition(" (")
+        return name, fields.removesuffix(")")
+
+    @property
     def radius(self) -> float:
         """The radius as a number; 0 without an attack."""
         above, _, below = self.eps.partition("/")

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ctrobust.reporting.attack_titles import NORM_TITLES, read_attack
 from ctrobust.reporting.number_texts import count_text
@@ -49,6 +49,10 @@ class VerdictView:
 
     @property
     def title(self) -> str:
+        """The level in a few words; where tests were run but are too few for a level, how many."""
+        run = sum(one.level != "not tested" for one in self.evidence)
+        if self.level == "not tested" and run:
+            return f"{run} of {len(self.evidence)} tests run"
         return LEVEL_TITLES.get(self.level, self.level)
 
 
@@ -56,7 +60,14 @@ def verdict_view(section: Section, model: Model) -> VerdictView:
     """The worst verdict on the networks of a model; "not tested" with the command for it where none is stored."""
     found = [_network_verdict(section, network) for network in model.networks]
     order = ["none found", "not tested", "suspicious", "masked"]  # a seed that was not tested could be masked
-    return max(found, key=lambda one: order.index(one.level) if one.level in order else 1)
+    seed, worst = max(
+        zip(model.seeds, found, strict=True),
+        key=lambda pair: order.index(pair[1].level) if pair[1].level in order else 1,
+    )
+    if len(found) == 1:
+        return worst
+    which = "like the other seeds" if len({one.level for one in found}) == 1 else f"the worst of {len(found)} seeds"
+    return replace(worst, sentence=f"Seed {seed}, {which}: {worst.sentence}")
 
 
 def _network_verdict(section: Section, network: TrainedNetwork) -> VerdictView:
@@ -95,7 +106,7 @@ def _sentence(one: VerdictRecord, evidence: Sequence[EvidenceView]) -> str:
             reason = "Attacks fail because gradients are masked, not because the network is robust"
             return f"{reason} ({', '.join(raised)}): {tests}, {where}."
         case _:
-            return f"Too few tests were run for a verdict: {tests}, {where}."
+            return f"No sign of masking so far, but too few tests were run for a verdict: {tests}, {where}."
 
 
 def _radius_text(eps: float) -> str:

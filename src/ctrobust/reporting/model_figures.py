@@ -33,10 +33,11 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 @dataclass(frozen=True)
 class PictureView:
-    """A contact sheet as a data URL."""
+    """A contact sheet as a data URL; `size` is its width and height in pixels."""
 
     title: str
     url: str
+    size: tuple[int, int]
 
 
 def class_names(network: TrainedNetwork, count: int) -> list[str]:
@@ -80,7 +81,9 @@ def _confusion(name: str, title: str, caption: str, counts: NDArray[np.int64], n
         f"{name}-table", f"{title}: the most frequent errors", ["is", "classified as", "images", "of its class"],
         [[row["label"], row["predicted"], f"{row['count']:,}", f"{row['share']:.1f}%"] for row in wrong],
     )  # fmt: skip
-    caption = f"{caption} Rows are what an image is, columns what it was classified as; darker is more frequent."
+    caption = (
+        f"{caption} Rows are what an image is, columns what it was classified as; correct ones are on the diagonal."
+    )
     return FigureView(name, "confusion", title, caption, rows, table=table)
 
 
@@ -101,8 +104,11 @@ def _fragile(name: str, profile: OutcomeProfile, names: Sequence[str]) -> Figure
         f"{name}-fragile-table", "Classes, the most fragile first", ["class", "images", "no attack", "worst attack"],
         [[row["class"], f"{row['count']:,}", f"{row['clean']:.1f}%", f"{row['robust']:.1f}%"] for row in rows],
     )  # fmt: skip
-    caption = "Images of each class that stay correct under every compared attack; the most fragile class comes first."
-    return FigureView(f"{name}-fragile", "fragile", "Most fragile classes", caption, rows, table=table)
+    caption = (
+        "Images of each class that are correct without an attack (hollow) and under every compared attack (filled); "
+        "the most fragile class comes first."
+    )
+    return FigureView(f"{name}-fragile", "fragile", "Most fragile classes", caption, rows, table=table, wide=True)
 
 
 def embedding_figures(name: str, network: TrainedNetwork, reading: Reading) -> Iterator[FigureView]:
@@ -166,5 +172,19 @@ def pictures_of(network: TrainedNetwork, reading: Reading) -> list[PictureView]:
             )
         else:
             url = f"data:image/png;base64,{base64.b64encode(content).decode()}"
-            found.append(PictureView(file.stem.replace("-", " ").replace("_", " "), url))
+            found.append(PictureView(_picture_title(network, file), url, _size(content)))
     return found
+
+
+def _picture_title(network: TrainedNetwork, file: Path) -> str:
+    """The attack of the evaluation that the contact sheet belongs to, or the name of the file."""
+    attacks = (read_attack(one.attack) for one in network.evaluations if file.stem == f"pictures-{one.file.stem}")
+    found = next(attacks, None)
+    if found is None:
+        return file.stem.replace("-", " ").replace("_", " ")
+    return f"Attacked images: {found.title} within {found.ball}"
+
+
+def _size(png: bytes) -> tuple[int, int]:
+    """The width and height in the header of a PNG file."""
+    return int.from_bytes(png[16:20]), int.from_bytes(png[20:24])

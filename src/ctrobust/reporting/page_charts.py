@@ -16,6 +16,10 @@ from ctrobust.reporting.chart_theme import THEME
 PERCENT = alt.Scale(domain=[0, 100], nice=False)
 HIDDEN = "indexof(hidden, datum.model) < 0"
 HEIGHT = 250
+DEEPEST = 0.48
+"""The opacity of a full cell of a confusion matrix; numbers are readable on it in both themes."""
+
+INK = "var(--ink)"
 
 PAGE_FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Liberation Sans", sans-serif'
 """As in page.css; Vega measures texts and needs the names."""
@@ -71,13 +75,11 @@ def _tradeoff() -> alt.LayerChart:
     ]  # fmt: skip
     dots = base.mark_point(filled=True, size=110, opacity=1).encode(shape=SHAPE, tooltip=tooltip)
     wide = alt.ExprRef("width < 480 ? 0 : 1")  # on a phone the legend has to do
-    names = [
-        base.transform_filter(side)
-        .mark_text(align="left", dx=9, dy=dy, fontSize=11.5, opacity=wide)
-        .encode(text="model:N")
-        for side, dy in (("!datum.below", -9), ("datum.below", 10))
-    ]
-    return _finished(across, along, dots, *names, height=360)
+    names = base.mark_text(
+        align=alt.ExprRef("datum.left ? 'right' : 'left'"), dx=alt.ExprRef("datum.left ? -9 : 9"),
+        dy=alt.ExprRef("datum.below ? 10 : -9"), fontSize=11.5, opacity=wide,
+    )  # fmt: skip
+    return _finished(across, along, dots, names.encode(text="model:N"), height=360)
 
 
 def _profile() -> alt.LayerChart:
@@ -88,14 +90,18 @@ def _profile() -> alt.LayerChart:
     return _finished(*_curves(x, y, tooltip), height=330)
 
 
-def _eps() -> alt.LayerChart:
-    x = alt.X("eps:Q", title="radius eps", scale=alt.Scale(nice=False))
-    y = alt.Y("value:Q", title="still correct (%)", scale=PERCENT)
-    band = _rows().mark_area(opacity=0.14, clip=True).encode(
-        x=x, y=alt.Y("low:Q", scale=PERCENT), y2="high:Q", fill=FILL, detail=["model:N", "seed:N"]
-    )  # fmt: skip
-    tooltip = _tooltip(("at:N", "eps", ""), ("text:N", "still correct", ""))
-    return _finished(band, *_curves(x, y, tooltip))
+def _eps(title: str) -> Callable[[], alt.LayerChart]:
+    def build() -> alt.LayerChart:
+        axis = alt.Axis(tickCount=6, labelOverlap=True)
+        x = alt.X("eps:Q", title=title, scale=alt.Scale(nice=False), axis=axis)
+        y = alt.Y("value:Q", title="still correct (%)", scale=PERCENT)
+        band = _rows().mark_area(opacity=0.14, clip=True).encode(
+            x=x, y=alt.Y("low:Q", scale=PERCENT), y2="high:Q", fill=FILL, detail=["model:N", "seed:N"]
+        )  # fmt: skip
+        tooltip = _tooltip(("at:N", "eps", ""), ("text:N", "still correct", ""))
+        return _finished(band, *_curves(x, y, tooltip))
+
+    return build
 
 
 def _training(field: str, title: str, scale: alt.Scale | None, form: str) -> Callable[[], alt.LayerChart]:
@@ -115,10 +121,16 @@ def _training(field: str, title: str, scale: alt.Scale | None, form: str) -> Cal
 
 def _rule(x: str, *, before: bool = False, low: bool = False) -> list[alt.Chart]:
     """The theoretical confidence threshold, 1/(C-1); its name is before or after the line, and at the bottom if low."""
-    line = _marks().mark_rule(strokeDash=[5, 3], strokeWidth=1.4, color="var(--ink)").encode(x=x)
+    line = _marks().mark_rule(strokeDash=[5, 3], strokeWidth=1.4, color=INK).encode(x=x)
     side: dict[str, Any] = {"align": "right", "dx": -5} if before else {"align": "left", "dx": 5}
-    text = _marks().mark_text(baseline="top", dy=-18 if low else 9, color="var(--ink)", fontSize=11, **side)
-    return [line, text.encode(x=x, y=alt.value("height") if low else alt.value(0), text="text:N")]
+    texts = _outlined_texts(baseline="top", dy=-18 if low else 9, fontSize=11, **side)
+    y = alt.value("height") if low else alt.value(0)
+    return [line, *(text.encode(x=x, y=y, text="text:N") for text in texts)]
+
+
+def _outlined_texts(**look: Any) -> list[alt.Chart]:
+    """Texts of the marks above an outline in the colour of the card, readable on lines and points."""
+    return [_marks().mark_text(stroke="var(--card)", strokeWidth=4, **look), _marks().mark_text(color=INK, **look)]
 
 
 def _confidence() -> alt.LayerChart:
@@ -168,7 +180,7 @@ def _confusion() -> alt.LayerChart:
     axis = alt.Axis(labelLimit=90, labelOverlap=True, grid=False)
     x = alt.X("predicted:N", title="classified as", sort=None, axis=axis.copy())
     y = alt.Y("label:N", title="is", sort=None, axis=axis.copy())
-    opacity = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 100], range=[0.03, 1]), legend=None)
+    opacity = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 100], range=[0.03, DEEPEST]), legend=None)
     wrong = (
         alt.when("datum.label === datum.predicted").then(alt.value("var(--good)")).otherwise(alt.value("var(--bad)"))
     )
@@ -178,7 +190,7 @@ def _confusion() -> alt.LayerChart:
         alt.Tooltip("share:Q", title="of its class (%)", format=".1f"),
     ]  # fmt: skip
     cells = base.mark_rect().encode(x=x, y=y, opacity=opacity, fill=wrong, tooltip=tooltip)
-    text = base.transform_filter("datum.number").mark_text(fontSize=10, fill="var(--ink)")
+    text = base.transform_filter("datum.number").mark_text(fontSize=10.5, fill=INK)
     return _finished(cells, text.encode(x=x, y=y, text="count:Q"), height=300)
 
 
@@ -191,11 +203,10 @@ def _fragile() -> alt.LayerChart:
         alt.Tooltip("robust:Q", title="correct, worst attack (%)", format=".1f"),
     ]  # fmt: skip
     line = base.mark_rule(strokeWidth=2, color="var(--muted)").encode(x="robust:Q", x2="clean:Q", y=y)
-    title = "correct (%): filled under the worst attack, hollow without an attack"
-    x = alt.X("robust:Q", title=title, scale=PERCENT)
+    x = alt.X("robust:Q", title="still correct (%)", scale=PERCENT)
     under = base.mark_point(filled=True, size=70, opacity=1, color="var(--bad)").encode(x=x, y=y, tooltip=tooltip)
     clean = base.mark_point(filled=False, size=70, strokeWidth=2, opacity=1, color="var(--good)")
-    return _finished(line, under, clean.encode(x="clean:Q", y=y, tooltip=tooltip), height=300)
+    return _finished(line, under, clean.encode(x="clean:Q", y=y, tooltip=tooltip), height=280)
 
 
 def _tsne() -> alt.LayerChart:
@@ -204,21 +215,22 @@ def _tsne() -> alt.LayerChart:
     x = alt.X("x:Q", axis=axis, title=None, scale=alt.Scale(zero=False, padding=8))
     y = alt.Y("y:Q", axis=axis, title=None, scale=alt.Scale(zero=False, padding=8))
     tooltip = [alt.Tooltip("label:N", title="is"), alt.Tooltip("predicted:N", title="classified as")]
-    right = base.transform_filter("datum.correct").mark_circle(size=12, opacity=0.7)
+    right = base.transform_filter("datum.correct").mark_circle(size=22, opacity=0.7)
     wrong = base.transform_filter("!datum.correct").mark_point(
         shape="M-1,-1L1,1M1,-1L-1,1", size=26, strokeWidth=1.5, opacity=1
     )  # fmt: skip
-    names = _marks().mark_text(fontSize=12, fontWeight="bold", fill="var(--ink)", stroke="var(--card)", strokeWidth=0.4)
+    names = [text.encode(x=x, y=y, text="text:N") for text in _outlined_texts(fontSize=15, fontWeight="bold")]
     return _finished(
         right.encode(x=x, y=y, color=COLOUR, tooltip=tooltip), wrong.encode(x=x, y=y, color=COLOUR, tooltip=tooltip),
-        names.encode(x=x, y=y, text="text:N"), height=420,
+        *names, height=420,
     )  # fmt: skip
 
 
 CHARTS: dict[str, Callable[[], alt.LayerChart]] = {
     "tradeoff": _tradeoff,
     "profile": _profile,
-    "eps": _eps,
+    "eps": _eps("radius eps (1 is the whole brightness range)"),
+    "levels": _eps("radius eps (of 255 levels of brightness)"),
     "loss": _training("loss", "training loss", None, ".4f"),
     "training": _training("accuracy (%)", "accuracy (%)", PERCENT, ".1f"),
     "confidence": _confidence,
@@ -244,7 +256,7 @@ def page_configuration() -> dict[str, Any]:
     ink, muted, line = "var(--ink)", "var(--muted)", "var(--line)"
     axis = {
         **THEME["axis"], "labelColor": muted, "titleColor": muted, "gridColor": line, "tickColor": line,
-        "labelFontSize": 11, "titleFontSize": 11.5,
+        "labelFontSize": 11, "titleFontSize": 11.5, "labelFlush": False,
     }  # fmt: skip
     return {
         "aria": False,

@@ -28,7 +28,7 @@ def accuracy_cell(values: Sequence[float], interval: tuple[float, float] | None,
     text = percent_text(mean)
     if len(values) > 1:
         text += f" ± {100 * float(np.std(values, ddof=1)):.1f}"
-        small = "seeds: " + ", ".join(f"{100 * value:.1f}" for value in values)
+        small = ", ".join(f"{100 * value:.1f}" for value in values)
     return CellView(text, small, sort=100 * mean, records=records, bar=100 * mean)
 
 
@@ -45,12 +45,13 @@ def results_table(
         ColumnView("no attack", group=_images(clean)),
     ]  # fmt: skip
     cells_of: list[CellMaker] = [lambda model: _clean_cell(model, scores.get(model))]
-    for condition in _conditions(section):
+    shown = _tabulated(section)
+    for condition in shown:
         if condition in conditions:
             columns.append(ColumnView("worst case", group=_where(condition)))
             cells_of.append(partial(_worst_cell, section, condition, outcomes, records))
         for attack in [attack for one, attack in attacks if one == condition]:
-            columns.append(ColumnView(attack.title, group=_where(condition)))
+            columns.append(ColumnView(*attack.title_and_fields, group=_where(condition)))
             cells_of.append(partial(_attack_cell, section, condition, attack, records))
     marked = _mark_best([[cell_of(model) for cell_of in cells_of] for model in section.models])
     body = []
@@ -64,8 +65,9 @@ def results_table(
         body.append(RowView([first, masking, *cells]))
     caption = (
         "Images that stay correct, in percent, with 95% intervals; over several seeds the mean ± the standard "
-        "deviation. Worst case: images that stay correct under every attack with the same radius and images. The best "
-        "of a column is bold. A click on a number shows where it comes from."
+        "deviation, and the value of each seed. Worst case: images that stay correct under every attack with the same "
+        "radius and images. The best of a column is bold. A click on a number shows where it comes from."
+        f"{' Attacks at several radii are drawn below.' if len(shown) < len(_conditions(section)) else ''}"
     )
     return TableView(name, caption, columns, body, filterable=True)
 
@@ -83,6 +85,20 @@ def _conditions(section: Section) -> list[Condition]:
     found = dict.fromkeys(condition for condition, _ in attacks_of(section))
     headline = None if section.headline is None else section.headline.condition
     return sorted(found, key=lambda one: one != headline)
+
+
+def _tabulated(section: Section) -> list[Condition]:
+    """The conditions that are columns: the headline's, and those with an attack that is no point of a curve."""
+    radii: dict[tuple[str, str, int], set[str]] = {}
+    for condition, attack in attacks_of(section):
+        radii.setdefault((attack.title, condition.norm, condition.count), set()).add(condition.eps)
+    lone = {
+        condition
+        for condition, attack in attacks_of(section)
+        if len(radii[attack.title, condition.norm, condition.count]) == 1
+    }
+    headline = None if section.headline is None else section.headline.condition
+    return [one for one in _conditions(section) if one == headline or one in lone]
 
 
 def _clean_cell(model: Model, score: Score | None) -> CellView:
@@ -138,7 +154,7 @@ def comparison_table(name: str, ranking: Ranking, what: str) -> TableView:
         several = len(one.pairs) > 1
         interval = f"[{points_text(first.low)}, {points_text(first.high)}]"
         lead = CellView(
-            points_text(one.difference), f"{one.ahead} of {len(one.pairs)} pairs of seeds" if several else interval,
+            points_text(one.difference), f"in {one.ahead} of {len(one.pairs)} pairs" if several else interval,
             sort=100 * one.difference,
         )  # fmt: skip
         worst = max(pair.test.p_value for pair in one.pairs)
@@ -155,13 +171,13 @@ def comparison_table(name: str, ranking: Ranking, what: str) -> TableView:
             )
         )  # fmt: skip
     columns = [
-        ColumnView("other model", numeric=False), ColumnView("lead", "points"),
-        ColumnView("correct only", "here : there"), ColumnView("largest p", "McNemar"),
-        ColumnView("decisive?", numeric=False),
+        ColumnView("other model", numeric=False), ColumnView("lead (points)"),
+        ColumnView("correct only", "here : there"), ColumnView("p", "McNemar"), ColumnView("decisive", numeric=False),
     ]  # fmt: skip
     caption = (
-        f"{best} against each other model {what}, on the same {ranking.comparisons[0].count:,} images. Decisive: every "
-        f"pair of seeds differs with p < 0.05 / {ranking.comparisons[0].tests}, which accounts for choosing the best "
-        f"of {len(ranking.scores)}."
+        f"{best} against each other model {what}, on the same {ranking.comparisons[0].count:,} images: its lead, how "
+        "many images only it (here) or only the other (there) classifies correctly, and the largest p-value of all "
+        f"pairs of seeds. Decisive: p < 0.05 / {ranking.comparisons[0].tests}, which accounts for choosing the best of "
+        f"{len(ranking.scores)}, and an interval above zero."
     )
     return TableView(name, caption, columns, rows)

@@ -62,7 +62,7 @@ def _evaluation_row(
     printed = printed_for_evaluation(network.run, network.weights, one.record)
     cells = [
         CellView(model.name, sort=model.name, swatch=swatch), CellView(str(network.seed), sort=float(network.seed)),
-        CellView(data, sort=data), CellView(attack.title, sort=attack.title),
+        CellView(data, sort=data), CellView(*attack.title_and_fields, sort=attack.title),
         CellView(attack.ball or "–", sort=attack.radius), CellView(f"{summary.count:,}", sort=float(summary.count)),
         clean, under, broken, passes, *_paper_cells(printed, summary),
     ]  # fmt: skip

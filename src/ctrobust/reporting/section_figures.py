@@ -1,9 +1,10 @@
 """The figures of a section, which show all its models."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ctrobust.reporting.attack_titles import read_attack
+from ctrobust.reporting.attack_titles import NORM_TITLES, read_attack
 from ctrobust.reporting.confidence_figures import confidence_figures
 from ctrobust.reporting.number_texts import count_text, interval_text, percent_text
 from ctrobust.reporting.page_views import FigureView, curve_table, plain_table
@@ -33,7 +34,10 @@ def section_figures(
         *confidence_figures(section, name, models, outcomes),
         *training_figures(name, models),
     ]
-    return [one for one in found if one is not None]
+    figures = [one for one in found if one is not None]
+    if sum(not one.wide for one in figures) % 2:  # the last one has no neighbour
+        figures[-1] = replace(figures[-1], wide=True)
+    return figures
 
 
 def _tradeoff(name: str, models: Sequence[Model], clean: Ranking | None, robust: Ranking | None) -> FigureView | None:
@@ -50,7 +54,9 @@ def _tradeoff(name: str, models: Sequence[Model], clean: Ranking | None, robust:
             row |= {field: 100 * one.mean, f"{field}_low": 100 * low, f"{field}_high": 100 * high}
             row[f"{field}_text"] = score_text(one)
         rows.append(row)
-    for row in rows:  # names of neighbours are written on different sides
+    middle = sum(find([row["clean"] for row in rows], default=0) for find in (min, max)) / 2
+    for row in rows:  # names of neighbours are written on different sides, and none leaves the chart
+        row["left"] = row["clean"] > middle
         others = [one for one in rows if one is not row]
         nearest = min(others, key=lambda one: abs(float(one["clean"]) - float(row["clean"])), default=row)
         row["below"] = nearest["robust"] > row["robust"]
@@ -130,12 +136,18 @@ def _eps_curves(section: Section, name: str, models: Sequence[Model]) -> Iterato
     for number, (family, rows) in enumerate(families.items()):
         if len(radii[family]) < 2:
             continue
-        title, _, count = family
+        title, norm, count = family
+        kind = "levels" if all(eps.endswith("/255") for eps in radii[family]) else "eps"
+        if kind == "levels":
+            rows[:] = [{**row, "eps": 255 * row["eps"]} for row in rows]
         rows.sort(key=lambda row: (row["model"], row["seed"], row["eps"]))
         ordered = sorted(rows, key=lambda row: float(row["eps"]))
         table = curve_table(
             f"{name}-eps-{number}-table", f"Images still correct under {title}, in percent", ordered, "at", "eps"
         )
         images = count_text(count, "image")
-        caption = f"The share of {images} that stay correct as the allowed change grows; bands are 95% intervals."
-        yield FigureView(f"{name}-eps-{number}", "eps", f"{title} of growing strength", caption, rows, table=table)
+        caption = (
+            f"The share of {images} that stay correct as the allowed change ({NORM_TITLES.get(norm, norm)}) grows; "
+            "bands are 95% intervals."
+        )
+        yield FigureView(f"{name}-eps-{number}", kind, f"{title} of growing strength", caption, rows, table=table)

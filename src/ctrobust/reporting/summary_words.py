@@ -93,13 +93,22 @@ def _next(ranking: Ranking) -> list[str]:
         return ["All models are equal in this."]
     second = behind[0]
     found = ranking.against(second.model)
-    name = second.model.name
-    if found is None:
-        gap = points_text(ranking.leader.mean - second.mean)
-        return [
-            f"Next is {name} with {percent_text(second.mean)}, {gap} points apart; the two have no examples in common."
-        ]
-    return [f"Next is {name} with {score_text(second)}. {comparison_sentence(found)}"]
+    unknown = "Whether the difference is decisive is unknown: no evaluations of both on the same images are stored."
+    decided = unknown if found is None else comparison_sentence(found)
+    undecided = [one for score in behind[1:] if (one := ranking.against(score.model)) and not one.decisive]
+    return [f"Next is {second.model.name} with {score_text(second)}. {decided}", *_undecided(undecided)]
+
+
+def _undecided(comparisons: Sequence[LeaderComparison]) -> list[str]:
+    """The models further behind over which the lead is not decisive either, mostly because their seeds differ."""
+    if not comparisons:
+        return []
+    if len(comparisons) > 1:
+        names = listed([one.other.name for one in comparisons])
+        return [f"The leads over {names} are not decisive."]
+    one = comparisons[0]
+    seeds = f": it is ahead in {one.ahead} of {len(one.pairs)} pairs of seeds" if len(one.pairs) > 1 else ""
+    return [f"The lead over {one.other.name} is not decisive{seeds}."]
 
 
 def comparison_sentence(found: LeaderComparison) -> str:
@@ -113,15 +122,11 @@ def comparison_sentence(found: LeaderComparison) -> str:
             return f"The difference {where} is decisive ({gap})."
         choice = f", after accounting for the choice of the best of {found.tests + 1} models" if first.low > 0 else ""
         return f"The difference {where} is not decisive ({gap}){choice}: other images could reverse it."
-    pairs = count_text(len(found.pairs), "pair")
+    pairs = f"{count_text(len(found.pairs), 'pair')} of seeds"
+    gap = f"by {points_text(found.difference)} points on average on the same {count_text(found.count, 'image')}"
     if found.decisive:
-        return (
-            f"It is decisively ahead in each of {pairs} of seeds, by {points_text(found.difference)} points on average."
-        )
-    return (
-        f"The lead is not decisive: it is ahead in {found.ahead} of {pairs} of seeds, by "
-        f"{points_text(found.difference)} points on average."
-    )
+        return f"It is decisively ahead in each of {pairs}, {gap}."
+    return f"The lead is not decisive: it is ahead in {found.ahead} of {pairs}, {gap}."
 
 
 def _points_interval(low: float, high: float) -> str:
