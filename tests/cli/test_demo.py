@@ -62,6 +62,6 @@ def test_demo(tmp_path: Path, environment: dict[str, str], terminal: Callable[..
     assert page.stat().st_size < 4e6
     html = page.read_text(encoding="utf-8")
     assert "fast-at+ctr" in html
-    assert html.count("Attacked images: PGD within") == 2 * 4  # titles and text alternatives
+    assert html.count("Attacked images: PGD within") == 3 * 4  # titles, names and text alternatives
     assert html.count("Logits in two dimensions</h4>") == 4
     assert "PGD of growing strength</h4>" in html

@@ -54,9 +54,9 @@ def _tradeoff(name: str, models: Sequence[Model], clean: Ranking | None, robust:
             row |= {field: 100 * one.mean, f"{field}_low": 100 * low, f"{field}_high": 100 * high}
             row[f"{field}_text"] = score_text(one)
         rows.append(row)
-    middle = sum(find([row["clean"] for row in rows], default=0) for find in (min, max)) / 2
+    places = [float(row["clean"]) for row in rows] or [0.0]
     for row in rows:  # names of neighbours are written on different sides, and none leaves the chart
-        row["left"] = row["clean"] > middle
+        row["left"] = row["clean"] > max(places) - (max(places) - min(places)) / 4
         others = [one for one in rows if one is not row]
         nearest = min(others, key=lambda one: abs(float(one["clean"]) - float(row["clean"])), default=row)
         row["below"] = nearest["robust"] > row["robust"]
