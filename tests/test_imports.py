@@ -13,7 +13,7 @@ import ctrobust
 
 PACKAGE = Path(ctrobust.__file__).parent
 
-LEAVES = {"_version", "argument_checks", "array_archive", "draws", "errors", "regular_file"}
+LEAVES = {"_version", "argument_checks", "array_archive", "draws", "errors", "model_outputs", "regular_file"}
 
 ARROWS: dict[str, set[str]] = {
     "specs": set(),

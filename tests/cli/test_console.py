@@ -29,6 +29,12 @@ def test_an_error_is_plain_text_on_standard_error(capsys: pytest.CaptureFixture[
     assert err == f"error: no [bold]file[/bold] {'x' * 300}\ninterrupted: stopped\n"
 
 
+def test_the_name_of_a_factory_is_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_error("nets:two: wrong")
+    console.print_line("nets:two: right")
+    assert capsys.readouterr() == ("nets:two: right\n", "error: nets:two: wrong\n")
+
+
 def test_on_a_terminal_an_error_wraps_between_words_and_a_command_in_it_does_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -47,7 +47,7 @@ def test_a_name_that_is_taken_gets_the_name_of_its_table() -> None:
         ("epochs", int, "Number of passes over the training images. Default: 10."),
         ("limit", int, "Train on the first N images only."),
         ("batch_size", int, "have a smaller default. Default: 128; 16 for digits."),
-        ("model.name", str, f"Network. One of {', '.join(specs.ModelSpec.model_fields['name'].annotation.__args__)}. "),  # type: ignore[union-attr]
+        ("model.name", str, f"package.module:function. One of {', '.join(specs.NETWORK_NAMES)}. "),
         ("recipe.name", str, f"Training recipe. One of {', '.join(specs.RECIPE_SPECS)}. Default: natural."),
         ("method", str, ", ".join(specs.METHODS)),
         ("recipe.eps", str, "Default: 8/255."),

@@ -11,10 +11,14 @@ import torch
 from ctrobust import data as datasets
 from ctrobust.attacks import PGD
 from ctrobust.errors import CtrobustError, InputError, RunError
-from ctrobust.evaluation import Evaluator, StageBatch
-from ctrobust.execution.batch_worker import BatchWorker, WorkerSettings
-from ctrobust.models import WeightsFile
+from ctrobust.evaluation import Evaluator, RepeatedMean, StageBatch
+from ctrobust.execution.batch_worker import BatchWorker, UserModelCall, WorkerSettings
+from ctrobust.models import WeightsFile, user_model
 from ctrobust.models.tensor_files import read_tensors, write_tensors
+from ctrobust.specs import train_spec
+from ctrobust.store import RunDirectory
+from ctrobust.training import train
+from tests.user_networks import write_class_means
 
 ATTACK = PGD(eps=0.1, steps=10)
 
@@ -92,3 +96,30 @@ def test_errors_are_reported_with_their_kind(settings: WorkerSettings) -> None:
     assert str(internal.value).startswith("internal error in a worker: IndexError: ")
     assert "Traceback" in internal.value.__notes__[0]
     assert internal.value.exit_code == 1
+
+
+def test_a_network_of_the_user_is_built_by_its_factory(settings: WorkerSettings, tmp_path: Path) -> None:
+    file, factory = tmp_path / "means.safetensors", "tests.user_networks:linear"
+    write_class_means(file)
+    network = user_model(factory, file, (0.1,), (0.5,))
+    call = UserModelCall(factory, file, (0.1,), (0.5,))
+    theirs = dataclasses.replace(settings, weights=Path(), sha256=network.sha256, user_model=call, fused=False)
+    x = datasets.to_float(datasets.load("digits", "test").images[:4])
+    assert torch.equal(BatchWorker(theirs).runner.model(x), network.model(x))
+    averaged = BatchWorker(dataclasses.replace(theirs, repeats=20)).runner.model
+    assert isinstance(averaged, RepeatedMean)
+    assert averaged.repeats == 20
+    report = BatchWorker(dataclasses.replace(theirs, sha256="0" * 64)).run(batch(), print, print)
+    assert isinstance(report.value, InputError)
+    assert "builds another network in each process" in str(report.value)
+
+
+def test_a_trained_network_of_the_user_needs_its_factory(settings: WorkerSettings, tmp_path: Path) -> None:
+    run, factory = RunDirectory(tmp_path / "own"), "tests.user_networks:small"
+    train(train_spec({"limit": 16, "epochs": 1, "model": {"name": factory}}), run, factory=factory)
+    weights = WeightsFile.read(run.path, factory)
+    theirs = dataclasses.replace(settings, weights=weights.path, sha256=weights.sha256, factory=factory, fused=False)
+    x = datasets.to_float(datasets.load("digits", "test").images[:4])
+    assert torch.equal(BatchWorker(theirs).runner.model(x), weights.build()(x))
+    with pytest.raises(InputError, match=r"--model tests.user_networks:small"):
+        _ = BatchWorker(dataclasses.replace(theirs, factory=None)).runner

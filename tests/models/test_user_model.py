@@ -1,5 +1,6 @@
 """Networks from a factory that the user names, with weights as safetensors or as a state dict."""
 
+import hashlib
 import os
 import pickle
 from pathlib import Path
@@ -9,7 +10,7 @@ import safetensors.torch
 import torch
 
 from ctrobust.errors import InputError, RunError
-from ctrobust.models.user_model import is_factory, read_state_dict, user_model
+from ctrobust.models.user_model import read_state_dict, user_model
 
 SOURCE = """
 import torch
@@ -140,6 +141,28 @@ def test_mean_needs_std(nets: str) -> None:
         user_model(f"{nets}:linear", mean=[0.5])
 
 
-def test_paths_are_no_factories() -> None:
-    assert not any(map(is_factory, ("C:model", "runs/a:b", "a.b", ":f", "a:", "a b:c")[1:]))
-    assert is_factory("package.module:function")
+def test_the_weights_file_has_a_hash_too(nets: str, weights: dict[str, torch.Tensor], tmp_path: Path) -> None:
+    safetensors.torch.save_file(weights, tmp_path / "w")
+    found = user_model(f"{nets}:linear", tmp_path / "w")
+    assert found.weights_sha256 == hashlib.sha256((tmp_path / "w").read_bytes()).hexdigest()
+    assert user_model(f"{nets}:linear").weights_sha256 is None
+
+
+def test_weights_that_no_file_gives_are_the_same_in_every_process(nets: str) -> None:
+    state = torch.random.get_rng_state()
+    first = user_model(f"{nets}:linear").sha256
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.manual_seed(7)
+    assert user_model(f"{nets}:linear").sha256 == first
+
+
+def test_a_network_that_stays_in_training_mode_is_refused() -> None:
+    with pytest.raises(InputError, match=r"is in training mode after eval\(\); let its method train\(\) follow"):
+        user_model("tests.user_networks:always_training")
+
+
+def test_weights_of_a_run_are_evaluated_with_their_run(tmp_path: Path) -> None:
+    tensors = {"normalize.mean": torch.zeros(1), "normalize.std": torch.ones(1)}
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(RunError, match="was written by ctrobust train; evaluate its run directory, with --model"):
+        user_model("tests.user_networks:linear", tmp_path / "model.safetensors")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from ctrobust.errors import SpecError
 from ctrobust.specs import (
+    NETWORK_NAMES,
     RECIPE_SPECS,
     EvaluationSpec,
     FastSpec,
@@ -19,6 +20,7 @@ from ctrobust.specs import (
     ScheduleSpec,
     TradesSpec,
     TrainSpec,
+    UserModelSpec,
     canonical,
     from_canonical,
     spec_hash,
@@ -138,12 +140,17 @@ FIELDS: list[tuple[str, BaseModel, dict[str, Any]]] = [
     (
         "", EvaluationSpec(data="digits", attack="fgsm:eps=0.1", weights="0" * 64),
         {"data": "mnist", "split": "train", "limit": 5, "attack": "fgsm:eps=0.2", "chunk": 5, "weights": "1" * 64,
-         "contents": "2" * 64, "revision": 1},
+         "contents": "2" * 64, "revision": 1, "repeats": 20},
     ),
     (
         "model", ModelSpec(width=2),
         {"name": "vgg16", "width": 32, "noise": "dropconnect", "drop": 0.4, "maps": "disout", "maps_drop": 0.2,
-         "maps_block": 5, "maps_alpha": 1.0},
+         "maps_block": 5, "maps_alpha": 1.0, "head": "fc"},
+    ),
+    (
+        "", UserModelSpec(factory="nets:wide", data="digits", network="0" * 64),
+        {"factory": "nets:deep", "data": "mnist", "network": "1" * 64, "weights": "2" * 64, "mean": (0.5,),
+         "std": (0.5,)},
     ),
     (
         "schedule", ScheduleSpec(factor=1.0),
@@ -180,7 +187,7 @@ def test_every_field_counts() -> None:
 share = st.floats(0, 1, exclude_max=True)
 models = st.builds(
     ModelSpec,
-    name=st.sampled_from(get_args(ModelSpec.model_fields["name"].annotation)),
+    name=st.sampled_from(NETWORK_NAMES),
     width=st.integers(2, 512),
     noise=st.sampled_from(["dropout", "dropconnect"]),
     drop=share,

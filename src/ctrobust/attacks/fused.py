@@ -11,8 +11,8 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from ctrobust import draws
 from ctrobust.attacks.model_checks import modes
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.attacks.single_channel import SingleChannelConvolution
+from ctrobust.model_outputs import as_logits
 
 TOLERANCE = 1e-4
 """The largest allowed difference between the logits of copy and original, relative to the largest logit."""

@@ -11,8 +11,8 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
 from ctrobust.attacks.finite_checks import check_finite_logits, magnitude
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
+from ctrobust.model_outputs import as_logits
 
 PROBABILITIES = "the model gives probabilities: each output row is >= 0 and sums to 1. Remove its softmax"
 

@@ -44,13 +44,13 @@ class PrintableConsole(Console):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-messages = PrintableConsole(stderr=True, highlight=False)
+messages = PrintableConsole(stderr=True, highlight=False, emoji=False)
 
 
 def output() -> PrintableConsole:
     """Open standard output as a console."""
-    console = PrintableConsole(highlight=False)
-    return console if console.is_terminal else PrintableConsole(highlight=False, width=PLAIN_WIDTH)
+    console = PrintableConsole(highlight=False, emoji=False)
+    return console if console.is_terminal else PrintableConsole(highlight=False, emoji=False, width=PLAIN_WIDTH)
 
 
 def print_line(line: str) -> None:

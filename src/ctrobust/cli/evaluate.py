@@ -1,5 +1,6 @@
 """`ctrobust evaluate`: attacks on a trained network."""
 
+import contextlib
 import json
 import shlex
 import sys
@@ -17,15 +18,17 @@ from ctrobust.cli.progress import attack_progress
 from ctrobust.cli.robustbench_output import check_robustbench, write_robustbench
 from ctrobust.cli.signals import interruptible, resumed_by
 from ctrobust.cli.torch_setup import load_torch
+from ctrobust.cli.user_network_options import Mean, Model, Out, Std, Weights
 from ctrobust.cli.verdict_output import masking_verdict, print_verdict_lines, verdicts_json
 from ctrobust.errors import InputError
+from ctrobust.execution.target_options import TargetOptions
 
 MOST_AT_A_TIME = 1 << 16
 EVALUATE_EXAMPLE = "Example: ctrobust evaluate runs/demo/mdl --attack fgsm --attack s-pgd --eps 0.05 --eps 0.1"
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Run directory or weights file.")],
+    run: Annotated[Path, typer.Argument(help="Run directory, weights file, or package.module:factory.")],
     attack: Annotated[
         list[str] | None, typer.Option(help="Attack, such as pgd:eps=8/255,loss=sce(gamma=5). Repeatable.")
     ] = None,
@@ -44,6 +47,11 @@ def evaluate(
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, max=10**9, help="Evaluate the first N images only.")] = None,
     data: Annotated[str | None, typer.Option(help="Data set. Default: the data set of the run.")] = None,
+    model: Model = None,
+    weights: Weights = None,
+    mean: Mean = None,
+    std: Std = None,
+    out: Out = None,
     split: Annotated[str, typer.Option(help="Part of the data set: test or train.")] = "test",
     data_root: DataRoot = None,
     chunk: Annotated[int, typer.Option(min=1, max=MOST_AT_A_TIME, help="Number of images attacked at a time.")] = 256,
@@ -94,10 +102,10 @@ def evaluate(
     ] = None,
 ) -> None:
     """Attack a network: robust accuracies with intervals, and statistics of its confidence threshold."""
+    options = TargetOptions(run, data, data_root, split, model, weights, mean, std, out)
     if verdict:
         masking_verdict(
-            run, attack, eps, limit=limit, data=data, split=split, data_root=data_root, transfer=transfer, fuse=fuse,
-            threads=threads, as_json=as_json,
+            options, attack, eps, limit=limit, transfer=transfer, fuse=fuse, threads=threads, as_json=as_json
         )  # fmt: skip
         return
     if transfer is not None:
@@ -109,8 +117,8 @@ def evaluate(
         _refuse_with_a_curve(pictures=pictures, save_images=save_images, robustbench=robustbench, workers=workers)
         load_torch(threads)
         _evaluate_curves(
-            run, attack or [], radii, bisections=bisections or 0, limit=limit, data=data,
-            split=split, data_root=data_root, chunk=chunk, fuse=fuse, as_json=as_json,
+            options, attack or [], radii, bisections=bisections or 0, limit=limit, chunk=chunk, fuse=fuse,
+            as_json=as_json,
         )  # fmt: skip
         return
     if bisections is not None:
@@ -122,55 +130,55 @@ def evaluate(
     check_picture_options(len(attacks), pictures, save_images)
     check_robustbench([str(one) for one in attacks], robustbench)
     sharding = execution.Sharding(workers, threads, executor, address)
-    with interruptible("nothing was stored yet"):
-        weights = execution.read_weights(run)
-        found = execution.evaluation_data(weights, data, data_root, split)
-    with (
-        resumed_by(_this_command if execution.keeps_outcomes(weights) else lambda: None),
-        interruptible(_kept(stored=execution.keeps_outcomes(weights))),
-        attack_progress("evaluate", str(run)) as progress,
-    ):
-        evaluations = execution.evaluate_stored(
-            weights,
-            found,
-            attacks or [None],
-            limit=limit,
-            chunk=chunk,
-            fuse=fuse,
-            progress=progress,
-            sharding=sharding,
-        )
-        rows = list(evaluations)
-    verdicts = execution.verdicts_beside(weights, found, rows)
+    with contextlib.ExitStack() as held:
+        with interruptible("nothing was stored yet"):
+            target = held.enter_context(execution.opened_target(options))
+        stored = target.run is not None
+        with (
+            resumed_by(_this_command if stored else lambda: None),
+            interruptible(_kept(stored=stored)),
+            attack_progress("evaluate", str(run)) as progress,
+        ):
+            evaluations = execution.evaluate_stored(
+                target.network,
+                target.data,
+                attacks or [None],
+                limit=limit,
+                chunk=chunk,
+                fuse=fuse,
+                progress=progress,
+                into=target.run,
+                sharding=sharding,
+            )
+            rows = list(evaluations)
+    verdicts = execution.verdicts_beside(target.network, target.data, rows, target.run)
     if as_json:
-        print_line(json.dumps({**evaluation_json(run, found, rows), **verdicts_json(verdicts)}, indent=2))
+        print_line(json.dumps({**evaluation_json(run, target.data, rows), **verdicts_json(verdicts)}, indent=2))
     else:
-        evaluation_table(run, found, rows)
+        evaluation_table(run, target.data, rows)
         print_verdict_lines(verdicts)
     if robustbench is not None:
         ball = execution.autoattack_result(rows, verdicts)
-        write_robustbench(robustbench, run.resolve().name, weights.metadata, found, limit, ball)
+        write_robustbench(robustbench, run.resolve().name, target, limit, ball)
         if not as_json:
             print_line(f"RobustBench's form of the result: {robustbench}")
     with interruptible("the outcomes are stored; the pictures are not finished"):
         for one, row in zip(attacks, rows, strict=False):
             if pictures is not None:
                 positions = execution.choose_examples(row.evaluation, pictures)
-                write_contact_sheet(row, execution.attack_images(weights.build(), found, one, positions))
+                write_contact_sheet(row, execution.attack_images(target.model(), target.data, one, positions))
             if save_images is not None:
-                print_saved_images(execution.save_images(weights.build(), found, one, row.evaluation, save_images))
+                saved = execution.save_images(target.model(), target.data, one, row.evaluation, save_images)
+                print_saved_images(saved)
 
 
 def _evaluate_curves(
-    run: Path,
+    options: TargetOptions,
     texts: list[str],
     radii: list[float],
     *,
     bisections: int,
     limit: int | None,
-    data: str | None,
-    split: str,
-    data_root: Path | None,
     chunk: int,
     fuse: bool,
     as_json: bool,
@@ -178,26 +186,26 @@ def _evaluate_curves(
     """Make the curves that are not stored, and print them."""
     from ctrobust import execution
 
-    attacks = execution.curve_attacks(texts, radii)
-    with interruptible("nothing was stored yet"):
-        weights = execution.read_weights(run)
-        found = execution.evaluation_data(weights, data, data_root, split)
-    stored = execution.keeps_outcomes(weights)
-    with (
-        resumed_by(_this_command if stored else lambda: None),
-        interruptible(_kept(stored=stored)),
-        attack_progress("curve", str(run)) as progress,
-    ):
-        rows = list(
-            execution.curves_stored(
-                weights, found, attacks, radii, bisections=bisections, limit=limit, chunk=chunk, fuse=fuse,
-                progress=progress,
-            )
-        )  # fmt: skip
+    attacks, run = execution.curve_attacks(texts, radii), options.target
+    with contextlib.ExitStack() as held:
+        with interruptible("nothing was stored yet"):
+            target = held.enter_context(execution.opened_target(options))
+        stored = target.run is not None
+        with (
+            resumed_by(_this_command if stored else lambda: None),
+            interruptible(_kept(stored=stored)),
+            attack_progress("curve", str(run)) as progress,
+        ):
+            rows = list(
+                execution.curves_stored(
+                    target.network, target.data, attacks, radii, bisections=bisections, limit=limit, chunk=chunk,
+                    fuse=fuse, progress=progress, into=target.run,
+                )
+            )  # fmt: skip
     if as_json:
-        print_line(curves_json(run, found, rows))
+        print_line(curves_json(run, target.data, rows))
     else:
-        print_curves(run, found, rows)
+        print_curves(run, target.data, rows)
 
 
 def _refuse_with_a_curve(**options: object) -> None:

@@ -116,6 +116,7 @@ def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[EvaluationRow]")
                 "reached_ranks": execution.reached_ranks(row),
                 **{k: v for k, v in row.evaluation.summary().items() if not k.startswith(("accuracy", "threshold"))},
                 "left_out": list(row.left_out),
+                **({"repeats": row.repeats} if row.repeats > 1 else {}),
                 "seconds": row.seconds,
                 "outcomes": None if row.file is None else str(row.file),
             }

@@ -7,7 +7,7 @@ FIELD_HELP: dict[str, str] = {
     "data": "Data set: a name from `ctrobust data list`, folder:PATH or npz:PATH.",
     "method": "Method of natural training, a row of the paper's tables 1 and 2.",
     "recipe.name": "Training recipe.",
-    "model.name": "Network.",
+    "model.name": "Network, or a factory of your own as package.module:function.",
     "epochs": "Number of passes over the training images.",
     "lr": "Largest learning rate; adversarial recipes on CIFAR have defaults of their own.",
     "batch_size": "Number of images per step; folder: and npz: data of few images have a smaller default.",

@@ -56,6 +56,7 @@ class FieldOption:
         """The values that a field with few values may have, over all recipes."""
         kinds = [_plain_type(field)[0] for field in self.owners.values()]
         values = [value for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
+        values += [value for field in self.owners.values() for value in field.examples or ()]
         return list(dict.fromkeys(values))
 
     def defaults(self) -> str:

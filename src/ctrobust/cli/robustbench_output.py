@@ -1,9 +1,9 @@
 """`ctrobust evaluate --robustbench F.json`: the result as RobustBench lists it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctrobust._version import __version__
 from ctrobust.errors import InputError
@@ -11,8 +11,7 @@ from ctrobust.reporting.robustbench_entry import EntryFacts, robustbench_entry
 from ctrobust.store import write_atomic
 
 if TYPE_CHECKING:
-    from ctrobust.data import Dataset
-    from ctrobust.execution import AutoAttackBall
+    from ctrobust.execution import AutoAttackBall, EvaluationTarget
 
 
 def check_robustbench(attacks: Sequence[str], file: Path | None) -> None:
@@ -29,20 +28,20 @@ def check_robustbench(attacks: Sequence[str], file: Path | None) -> None:
 
 
 def write_robustbench(
-    file: Path, name: str, metadata: Mapping[str, Any], data: "Dataset", limit: int | None, ball: "AutoAttackBall"
+    file: Path, name: str, target: "EvaluationTarget", limit: int | None, ball: "AutoAttackBall"
 ) -> None:
     """Write the entry of the attacks in AutoAttack's ball."""
-    model = metadata.get("model", {})
     facts = EntryFacts(
         name=name,
-        architecture=f"{model.get('name', 'mnistnet')}, width {model.get('width', 64)}",
-        dataset=data.name,
-        split=data.split,
+        architecture=target.architecture,
+        dataset=target.data.name,
+        split=target.data.split,
         eps=ball.eps,
         norm=ball.norm,
         limit=limit,
         masking=ball.masking,
         version=__version__,
+        passes=target.network.repeats,
     )
     entry = robustbench_entry(facts, ball.evaluations, ball.attack)
     write_atomic(file, (json.dumps(entry, indent=2) + "\n").encode())

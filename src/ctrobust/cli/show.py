@@ -10,7 +10,7 @@ from ctrobust import specs
 from ctrobust.cli.console import print_line
 from ctrobust.cli.tables import percent, print_results
 from ctrobust.errors import RunError
-from ctrobust.store import RunDirectory, Store, StoredEvaluation
+from ctrobust.store import OutcomeSummary, RunDirectory, Store, StoredEvaluation
 
 SHOW_EXAMPLE = "Example: ctrobust show runs, or ctrobust show runs/demo/mdl --json"
 
@@ -37,16 +37,26 @@ def find_runs(path: Path) -> list[RunDirectory]:
 
 
 def _print_run(run: RunDirectory) -> None:
-    spec = run.read_spec()
-    print_line(f"{run.path}: {spec.data}, {spec.model.name}, {specs.describe_recipe(spec)}, seed {spec.seed}")
-    if not run.record_file.exists():
-        print_line(f"  not finished: {len(run.read_metrics())} of {spec.epochs} epochs")
-        return
-    results = run.read_record().results
-    print_line(f"  test accuracy {percent(results.accuracy, results.accuracy_interval)} of {results.count:,}")
-    attacks = [one for one in run.evaluations() if one.attack != "none"]
+    spec = run.read_any_spec()
+    evaluations = run.evaluations()
+    if isinstance(spec, specs.UserModelSpec):
+        print_line(f"{run.path}: {spec.data}, {spec.factory}, trained elsewhere")
+        for one in evaluations:
+            if one.attack == "none":
+                _print_accuracy(one.record.summary, one.record.spec.split)
+    else:
+        print_line(f"{run.path}: {spec.data}, {spec.model.name}, {specs.describe_recipe(spec)}, seed {spec.seed}")
+        if not run.record_file.exists():
+            print_line(f"  not finished: {len(run.read_metrics())} of {spec.epochs} epochs")
+            return
+        _print_accuracy(run.read_record().results, "test")
+    attacks = [one for one in evaluations if one.attack != "none"]
     if attacks:
         print_results(["attack", "robust accuracy", "images"], [_row(one) for one in attacks])
+
+
+def _print_accuracy(results: OutcomeSummary, split: str) -> None:
+    print_line(f"  {split} accuracy {percent(results.accuracy, results.accuracy_interval)} of {results.count:,}")
 
 
 def _row(one: StoredEvaluation) -> list[str]:
@@ -57,7 +67,7 @@ def _row(one: StoredEvaluation) -> list[str]:
 def _as_json(run: RunDirectory) -> dict[str, Any]:
     return {
         "run": str(run.path),
-        "spec": run.read_spec().model_dump(mode="json"),
+        "spec": run.read_any_spec().model_dump(mode="json"),
         "record": run.read_record().model_dump(mode="json") if run.record_file.exists() else None,
         "evaluations": [one.record.model_dump(mode="json") for one in run.evaluations()],
     }

@@ -59,6 +59,11 @@ def read_sweep(file: Path) -> Table:
 def _make_spec(fields: Mapping[str, Any]) -> specs.TrainSpec:
     """The spec that `ctrobust train` makes: on data of the user, the default batch size fits their number."""
     spec = specs.train_spec(fields)
+    if spec.model.is_user_network:
+        raise SpecError(
+            f"model.name = {spec.model.name!r}: code of your own is run only where the command line names it; train it "
+            f"with ctrobust train --model {spec.model.name}"
+        )
     if ":" not in spec.data:
         return spec
     from ctrobust.cli.train import fit_batch_size

@@ -87,6 +87,7 @@ def train(
     if devices:
         given = {**given, "world_size": devices * num_nodes}
     values = combine(given, parse_assignments(assignments or []), "--set")
+    factory = values.get("model.name")  # of a file it would not count: code is run only where the user names it
     fields = specs.merge(specs.read_toml(config) if config else {}, nested(values))
     if resume and out is None and not fields:
         raise InputError("--resume needs --out, the run directory to continue")
@@ -103,6 +104,7 @@ def train(
     path = out or Path("runs") / directory_name(spec)
     resume_options = {
         "--data": spec.data if ":" in spec.data else None,  # a run does not choose the paths that are read
+        "--model": spec.model.name if spec.model.is_user_network else None,
         "--data-root": data_root,
         "--num-nodes": num_nodes if num_nodes > 1 else None,
         "--strategy": strategy if strategy != "auto" else None,
@@ -125,6 +127,7 @@ def train(
             callback=with_tensorboard(progress, path / "tensorboard") if tensorboard else progress,
             checkpointing=CheckpointPolicy(seconds=checkpoint_seconds, stop=stop),
             devices=Devices(accelerator=accelerator, strategy=strategy, nodes=num_nodes),
+            factory=factory,
         )
     if not is_main_process():
         return
@@ -165,6 +168,11 @@ def _continued_spec(run: "RunDirectory", fields: dict[str, Any]) -> specs.TrainS
         raise InputError(
             f"{run.path} is a run on {stored.data!r}; data of your own are read only where you name them. "
             f"Add to the command:\n  --data {shlex.quote(stored.data)}"
+        )
+    if stored.model.is_user_network and "name" not in fields.get("model", {}):
+        raise InputError(
+            f"the network of {run.path} is built by {stored.model.name}; code of your own is run only where you name "
+            f"it. Add to the command:\n  --model {shlex.quote(stored.model.name)}"
         )
     return with_changed_rate(run, stored, specs.override(stored, fields))
 

@@ -75,13 +75,14 @@ def _best_epoch(path: Path, record: dict[str, Any]) -> list[str]:
 def next_commands(path: Path, spec: specs.TrainSpec, record: dict[str, Any]) -> list[str]:
     """The commands that attack the last and, if there are any, the best weights, and the one that makes the report.
 
-    Data of the user are named: a run does not choose the paths that are read.
+    Data and networks of the user are named: a run does not choose the paths that are read and the code that is run.
     """
     eps = SUGGESTED_EPS if isinstance(spec.recipe, specs.NaturalSpec) else spec.recipe.eps
     attacks = ["--attack", "pgd", "--attack", "s-pgd", "--attack", "apgd", "--eps", fraction(eps)]
     weights = [path]
     if (record.get("validation") or {}).get("best"):
         weights.append(path / "checkpoint" / "best.safetensors")
-    data = ["--data", spec.data] if ":" in spec.data else []
-    attacked = [shlex.join(["ctrobust", "evaluate", str(file), *data, *attacks]) for file in weights]
+    own = ["--data", spec.data] if ":" in spec.data else []
+    own += ["--model", spec.model.name] if spec.model.is_user_network else []
+    attacked = [shlex.join(["ctrobust", "evaluate", str(file), *own, *attacks]) for file in weights]
     return [*attacked, report_command(path)]

@@ -16,7 +16,7 @@ from ctrobust.errors import InputError
 
 if TYPE_CHECKING:
     from ctrobust.data import Dataset
-    from ctrobust.execution import VerdictRow
+    from ctrobust.execution import TargetOptions, VerdictRow
     from ctrobust.outcomes.masking import Verdict
     from ctrobust.store import VerdictRecord
 
@@ -27,14 +27,11 @@ NAME_WIDTH, LEVEL_WIDTH = 25, 10
 
 
 def masking_verdict(
-    run: Path,
+    options: "TargetOptions",
     attack: list[str] | None,
     eps: list[str] | None,
     *,
     limit: int | None,
-    data: str | None,
-    split: str,
-    data_root: Path | None,
     transfer: Path | None,
     fuse: bool,
     threads: int | None,
@@ -50,19 +47,18 @@ def masking_verdict(
     load_torch(threads)
     from ctrobust import execution
 
-    with interruptible():
-        weights = execution.read_weights(run)
-        found = execution.evaluation_data(weights, data, data_root, split)
-        other = None if transfer is None else execution.read_weights(transfer)
+    run = options.target
+    with interruptible(), execution.opened_target(options) as target:
+        other = None if transfer is None else execution.read_weights(transfer, options.model)
         with attack_progress("verdict", str(run)) as progress:
             row = execution.verdict_stored(
-                weights, found, eps=(eps or [DEFAULT_EPS])[0], limit=limit or DEFAULT_LIMIT, transfer=other,
-                progress=progress,
+                target.network, target.data, eps=(eps or [DEFAULT_EPS])[0], limit=limit or DEFAULT_LIMIT,
+                transfer=other, progress=progress, into=target.run,
             )  # fmt: skip
     if as_json:
-        print_line(json.dumps(_as_json(run, found, row), indent=2))
+        print_line(json.dumps(_as_json(run, target.data, row), indent=2))
     else:
-        print_verdict(run, found, row)
+        print_verdict(run, target.data, row)
 
 
 def _as_json(run: Path, data: "Dataset", row: "VerdictRow") -> dict[str, Any]:

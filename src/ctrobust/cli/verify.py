@@ -11,6 +11,7 @@ from ctrobust.cli.console import messages, print_line, print_paragraph
 from ctrobust.cli.options import DataRoot, Threads
 from ctrobust.cli.signals import interruptible
 from ctrobust.cli.torch_setup import load_torch
+from ctrobust.cli.user_network_options import Model
 from ctrobust.errors import JobsFailedError
 
 VERIFY_EXAMPLE = "Example: ctrobust verify runs/demo/mdl"
@@ -21,6 +22,7 @@ def verify(
     sample: Annotated[int, typer.Option(min=0, help="Number of random examples to attack again, each alone.")] = 50,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the choice of examples.")] = 0,
     data: Annotated[str | None, typer.Option(help="Data set. Default: the data set of the run.")] = None,
+    model: Model = None,
     data_root: DataRoot = None,
     threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all checks as JSON.")] = False,
@@ -36,7 +38,9 @@ def verify(
         status.update(f"{done} of {total} examples attacked again: {attack}")
 
     with interruptible(), messages.status("computing the stored numbers again") as status:
-        checks = verify_run(run, data=data, data_root=data_root, sample=sample, seed=seed, callback=report)
+        checks = verify_run(
+            run, data=data, data_root=data_root, sample=sample, seed=seed, callback=report, factory=model
+        )
     failed = [check for check in checks if not check.passed]
     if as_json:
         print_line(json.dumps({"run": str(run), "checks": [asdict(check) for check in checks]}, indent=2))

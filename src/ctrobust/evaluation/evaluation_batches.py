@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from ctrobust.attacks.model_checks import check_batch, clean_pass, untouched
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.data import as_examples, to_float
 from ctrobust.errors import InputError
+from ctrobust.model_outputs import as_logits
 
 ProgressCallback = Callable[[float, float, str], None]
 """Called with the forward passes done and in all, both estimates, and the name of the running stage."""

@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from ctrobust import draws, losses
 from ctrobust.attacks import Norm
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.attacks.projections import project
 from ctrobust.attacks.random_starts import ball_start
+from ctrobust.model_outputs import as_logits
 
 
 class ZeroGradient(nn.Module):

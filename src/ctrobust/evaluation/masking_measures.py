@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from ctrobust.attacks import APGD, Attack, Noise, Square
 from ctrobust.attacks.attack_losses import least_classes
 from ctrobust.attacks.model_checks import untouched
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.attacks.stages import run_attack
 from ctrobust.evaluation.binarization import binarize
 from ctrobust.evaluation.evaluator import evaluation_mode
 from ctrobust.evaluation.gradient_measurements import margin_changes, zero_gradients
 from ctrobust.evaluation.masking_run import MaskingRun
+from ctrobust.model_outputs import as_logits
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ctrobust.attacks.model_outputs import as_logits
+from ctrobust.model_outputs import as_logits
 
 
 class RepeatedMean(nn.Module):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ctrobust.execution.autoattack_ball import AutoAttackBall, autoattack_result, standard_autoattack
     from ctrobust.execution.demo_runs import DEMO_METHODS, DemoRun, attack_demo, check_demo, illustrate_demo, train_demo
+    from ctrobust.execution.evaluation_target import EvaluationTarget, opened_target
     from ctrobust.execution.execution_report import ExecutionProgress, ExecutionReport, WorkerActivity
     from ctrobust.execution.executor_settings import ExecutorSettings
     from ctrobust.execution.executors import EXECUTORS, find_executor
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
         evaluate_stored,
         evaluation_data,
         expand,
-        keeps_outcomes,
         read_weights,
     )
     from ctrobust.execution.stored_verdict import VerdictRow, verdict_stored, verdicts_beside
+    from ctrobust.execution.target_options import TargetOptions
 
 __all__ = [
     "DEMO_METHODS",
@@ -38,12 +39,14 @@ __all__ = [
     "CurveRow",
     "DemoRun",
     "EvaluationRow",
+    "EvaluationTarget",
     "ExecutionProgress",
     "ExecutionReport",
     "ExecutorSettings",
     "Plan",
     "SavedImages",
     "Sharding",
+    "TargetOptions",
     "VerdictRow",
     "WorkerActivity",
     "attack_demo",
@@ -59,8 +62,8 @@ __all__ = [
     "find_executor",
     "headlines",
     "illustrate_demo",
-    "keeps_outcomes",
     "make_plan",
+    "opened_target",
     "reached_ranks",
     "read_weights",
     "run_job",
@@ -76,6 +79,7 @@ __all__ = [
 _MODULES = {
     "autoattack_ball": ("AutoAttackBall", "autoattack_result", "standard_autoattack"),
     "demo_runs": ("DEMO_METHODS", "DemoRun", "attack_demo", "check_demo", "illustrate_demo", "train_demo"),
+    "evaluation_target": ("EvaluationTarget", "opened_target"),
     "execution_report": ("ExecutionProgress", "ExecutionReport", "WorkerActivity"),
     "executor_settings": ("ExecutorSettings",),
     "executors": ("EXECUTORS", "find_executor"),
@@ -92,10 +96,10 @@ _MODULES = {
         "evaluate_stored",
         "evaluation_data",
         "expand",
-        "keeps_outcomes",
         "read_weights",
     ),
     "stored_verdict": ("VerdictRow", "verdict_stored", "verdicts_beside"),
+    "target_options": ("TargetOptions",),
 }
 
 

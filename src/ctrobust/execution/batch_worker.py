@@ -10,14 +10,25 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from ctrobust.attacks import fuse
 from ctrobust.attacks.fused import FusedModel
-from ctrobust.errors import CtrobustError, RunError
-from ctrobust.evaluation import ModelInputs, StageBatch, StageRunner, StateArrays
-from ctrobust.models import WeightsFile
+from ctrobust.errors import CtrobustError, InputError, RunError
+from ctrobust.evaluation import ModelInputs, RepeatedMean, StageBatch, StageRunner, StateArrays
+from ctrobust.models import WeightsFile, user_model
 from ctrobust.models.tensor_files import parse_tensors
 from ctrobust.training import keep_freed_memory
+
+
+@dataclass(frozen=True)
+class UserModelCall:
+    """The arguments of `ctrobust.models.user_model`, all of them from the user's command line."""
+
+    factory: str
+    weights: Path | None
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +36,15 @@ class WorkerSettings:
     """What a worker needs besides its batches.
 
     Attributes:
-        weights: the weights file, which the worker reads if it can; `sha256` is that of its bytes.
+        weights: the weights file, which the worker reads if it can.
+        sha256: of the file's bytes, or of the network of the user.
         examples: the first images, on which the fused copy is compared with the original as in the coordinator.
         fused: whether there is a fused copy.
         threads: the number of CPU threads.
         resume_seconds: the shortest time between two resume states of a batch.
+        factory: what the user names to build a network of their own, which was trained here.
+        user_model: how to build a network of the user that was trained elsewhere, in place of the weights file.
+        repeats: the passes over the network that are averaged.
     """
 
     weights: Path
@@ -38,6 +53,9 @@ class WorkerSettings:
     fused: bool
     threads: int
     resume_seconds: float
+    factory: str | None = None
+    user_model: UserModelCall | None = None
+    repeats: int = 1
 
 
 class WorkerReport(NamedTuple):
@@ -69,8 +87,8 @@ class BatchWorker:
 
     def _build(self) -> StageRunner:
         settings = self.settings
-        content = _content(settings, self.fetch)
-        model = WeightsFile(settings.weights, settings.sha256, *parse_tensors(content, settings.weights)).build()
+        model = self._trained_network() if settings.user_model is None else _call(settings.user_model, settings.sha256)
+        model = RepeatedMean(model, settings.repeats) if settings.repeats > 1 else model
         inputs = ModelInputs(model)
         original = inputs.in_float32(model)
         if not settings.fused:
@@ -80,6 +98,11 @@ class BatchWorker:
         if not isinstance(copy, FusedModel):
             raise CtrobustError("a worker's fused copy of the network computes otherwise; add --no-fuse")
         return StageRunner(original, copy, inputs, settings.resume_seconds)
+
+    def _trained_network(self) -> nn.Module:
+        settings, path = self.settings, self.settings.weights
+        content = _content(path, settings.sha256, self.fetch)
+        return WeightsFile(path, settings.sha256, *parse_tensors(content, path), settings.factory).build()
 
     def run(
         self, batch: StageBatch, save: Callable[[StateArrays], None], report: Callable[[float], None]
@@ -98,14 +121,25 @@ class BatchWorker:
         return WorkerReport("outcome", outcome, time.process_time() - begun)
 
 
-def _content(settings: WorkerSettings, fetch: Callable[[], bytes] | None) -> bytes:
+def _call(call: UserModelCall, sha256: str) -> nn.Module:
+    """Build the network of the user's factory, and check that it is that of the coordinator."""
+    found = user_model(call.factory, call.weights, call.mean, call.std)
+    if found.sha256 != sha256:
+        raise InputError(
+            f"{call.factory} builds another network in each process; let it load its weights or draw them from torch's "
+            "generator, or leave out --workers"
+        )
+    return found.build()
+
+
+def _content(path: Path, sha256: str, fetch: Callable[[], bytes] | None) -> bytes:
     """The bytes of the weights: those of the file, unless it cannot be read here or is another one."""
     try:
-        content = settings.weights.read_bytes()
+        content = path.read_bytes()
     except OSError:
         content = b""
-    if hashlib.sha256(content).hexdigest() == settings.sha256:
+    if hashlib.sha256(content).hexdigest() == sha256:
         return content
     if fetch is None:
-        raise RunError(f"{settings.weights} was changed or removed while it was being evaluated; run the command again")
+        raise RunError(f"{path} was changed or removed while it was being evaluated; run the command again")
     return fetch()

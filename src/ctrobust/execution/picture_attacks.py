@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from ctrobust import data as datasets
 from ctrobust.attacks import Attack
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
 from ctrobust.evaluation.evaluator import evaluation_mode
+from ctrobust.model_outputs import as_logits
 from ctrobust.outcomes import AttackedImages, Evaluation
 from ctrobust.store import write_atomic
 

@@ -7,16 +7,17 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 import torch
 
 from ctrobust.errors import InputError, JobsFailedError, closest
 from ctrobust.evaluation import BatchObserver, Evaluator, StageBatch, stage_batches
-from ctrobust.execution.batch_worker import WorkerReport, WorkerSettings
+from ctrobust.execution.batch_worker import UserModelCall, WorkerReport, WorkerSettings
 from ctrobust.execution.process_batch_workers import ProcessBatchWorkers
 from ctrobust.execution.ray_session import LOCAL, cluster_address
-from ctrobust.models import WeightsFile
+from ctrobust.models import UserModel, WeightsFile
 
 ATTEMPTS_PER_BATCH = 3
 """How often a batch is started whose worker dies."""
@@ -138,7 +139,9 @@ def _check_attempts(batch: StageBatch, attempts: int, died: str) -> None:
 
 
 @contextlib.contextmanager
-def sharded(sharding: Sharding, weights: WeightsFile, evaluator: Evaluator) -> Iterator["ShardedRunner | None"]:
+def sharded(
+    sharding: Sharding, weights: WeightsFile | UserModel, evaluator: Evaluator
+) -> Iterator["ShardedRunner | None"]:
     """A runner for the evaluator's attacks; None where one process is enough. Workers start with the first batch.
 
     Meanwhile this process, which classifies the clean images, has as many threads as each worker.
@@ -169,18 +172,30 @@ def worker_count(sharding: Sharding, evaluator: Evaluator) -> int:
     return min(torch.get_num_threads(), batches) if on_this_machine else batches
 
 
-def _pool(sharding: Sharding, weights: WeightsFile, evaluator: Evaluator, count: int) -> WorkerPool:
+def _pool(sharding: Sharding, weights: WeightsFile | UserModel, evaluator: Evaluator, count: int) -> WorkerPool:
     evaluator.clean_logits()  # and the decision whether there is a fused copy
+    if weights.factory is not None and sharding.executor == "ray":
+        raise InputError(
+            f"--executor ray cannot build {weights.factory}: its code is on this machine only; choose --executor local"
+        )
     settings = WorkerSettings(
-        weights=weights.path.absolute(),
+        weights=Path() if isinstance(weights, UserModel) else weights.path.absolute(),
         sha256=weights.sha256,
         examples=evaluator.batches.images[: evaluator.chunk].numpy(),
         fused=evaluator.fused is not None,
         threads=sharding.threads or 1,
         resume_seconds=stage_batches.RESUME_STATE_SECONDS,
+        factory=weights.factory,
+        user_model=_user_model_call(weights) if isinstance(weights, UserModel) else None,
+        repeats=weights.repeats,
     )
     if sharding.executor == "ray":
         from ctrobust.execution.ray_batch_workers import RayBatchWorkers  # imported here because Ray is an extra
 
         return RayBatchWorkers(settings, count, cluster_address(sharding.address))
     return ProcessBatchWorkers(settings, count)
+
+
+def _user_model_call(network: UserModel) -> UserModelCall:
+    file = None if network.weights is None else network.weights.absolute()
+    return UserModelCall(network.factory, file, network.mean, network.std)

@@ -12,8 +12,7 @@ from ctrobust.data import Dataset
 from ctrobust.errors import RunError
 from ctrobust.evaluation import NoStateStore, ProgressCallback, robustness_curve
 from ctrobust.execution.partial_outcomes import PartialOutcomes
-from ctrobust.execution.stored_evaluation import expand, run_of
-from ctrobust.models import WeightsFile
+from ctrobust.execution.stored_evaluation import AttackedNetwork, attacked_model, expand, run_of
 from ctrobust.outcomes import RobustnessCurve
 from ctrobust.specs import CurveSpec
 from ctrobust.specs.attack_text import format_number
@@ -40,7 +39,7 @@ def curve_attacks(texts: Sequence[str], radii: Sequence[float]) -> list[Attack]:
 
 
 def curves_stored(
-    weights: WeightsFile,
+    weights: AttackedNetwork,
     data: Dataset,
     attacks: Sequence[Attack],
     radii: Sequence[float],
@@ -50,13 +49,14 @@ def curves_stored(
     chunk: int = 256,
     fuse: bool = True,
     progress: ProgressCallback | None = None,
+    into: RunDirectory | None = None,
 ) -> Iterator[CurveRow]:
-    """Make the curve of each attack, store it in the run directory of the weights, and yield it when it is done.
+    """Make the curve of each attack, store it in the run directory `into`, and yield it when it is done.
 
-    A killed curve goes on from its last finished batch.
+    By default the run directory is that of the weights. A killed curve goes on from its last finished batch.
     """
-    run = run_of(weights.path)
-    model = weights.build()
+    run = into or run_of(weights)
+    model = attacked_model(weights)
 
     def make(attack: Attack, store: PartialOutcomes | NoStateStore) -> tuple[RobustnessCurve, float]:
         started = time.monotonic()
@@ -109,7 +109,7 @@ def _find(run: RunDirectory, spec: CurveSpec, data: Dataset) -> StoredCurve | No
 
 
 def _spec(
-    weights: WeightsFile, data: Dataset, attack: Attack, radii: Sequence[float], bisections: int, limit: int | None,
+    weights: AttackedNetwork, data: Dataset, attack: Attack, radii: Sequence[float], bisections: int, limit: int | None,
     chunk: int,
 ) -> CurveSpec:  # fmt: skip
     largest = dataclasses.replace(attack, eps=radii[-1])  # type: ignore[type-var]
@@ -124,4 +124,5 @@ def _spec(
         weights=weights.sha256[:16],
         contents=None if data.verified else data.digest(),
         revision=revision(attack),
+        repeats=weights.repeats,
     )

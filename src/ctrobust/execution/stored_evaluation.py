@@ -7,20 +7,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from torch import nn
+
 from ctrobust import data as datasets
 from ctrobust.attacks import Attack, parse, revision
 from ctrobust.attacks.stages import left_out
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError, RunError
-from ctrobust.evaluation import Evaluator, NoStateStore, ProgressCallback, StateStore
+from ctrobust.evaluation import Evaluator, NoStateStore, ProgressCallback, RepeatedMean, StateStore
 from ctrobust.execution.evaluation_request import EvaluationRequest
 from ctrobust.execution.partial_outcomes import PartialOutcomes
 from ctrobust.execution.sharded_evaluation import ShardedRunner, Sharding, sharded
-from ctrobust.models import WeightsFile
+from ctrobust.models import UserModel, WeightsFile
 from ctrobust.outcomes import Evaluation
-from ctrobust.specs import EvaluationSpec
+from ctrobust.specs import EvaluationSpec, is_factory
 from ctrobust.store import EvaluationFacts, RunDirectory, StoredEvaluation, write_outcomes
 from ctrobust.training import environment
+
+AttackedNetwork = WeightsFile | UserModel
+"""A network that `build` gives, named by its `sha256`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +38,7 @@ class EvaluationRow:
         file: where they are stored; None for a weights file outside a run directory.
         seconds: the wall-clock seconds that the evaluation took; None if its outcomes were stored before.
         facts: what is known besides the outcomes.
+        repeats: the passes that were averaged, if the network draws at random.
     """
 
     attack: str
@@ -40,6 +46,7 @@ class EvaluationRow:
     file: Path | None
     seconds: float | None
     facts: EvaluationFacts = field(default_factory=EvaluationFacts)
+    repeats: int = 1
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -68,9 +75,22 @@ def expand(attacks: Sequence[str], radii: Sequence[str]) -> list[Attack]:
     return list(dict.fromkeys(parse(text) for text in texts))
 
 
-def read_weights(path: Path) -> WeightsFile:
-    """Read the weights of a run directory, or a weights file, once for all that follows."""
-    return WeightsFile.read(path)
+def read_weights(path: Path, factory: str | None = None) -> WeightsFile:
+    """Read the weights of a run directory, or a weights file, once for all that follows.
+
+    `factory` builds the network if it is one of the user's own.
+    """
+    weights = WeightsFile.read(path, factory)
+    if factory is not None and (name := _network_name(weights)) is not None and not is_factory(name):
+        raise InputError(f"--model is for a network of your own; {path} holds {name}, which ctrobust builds")
+    return weights
+
+
+def _network_name(weights: WeightsFile) -> str | None:
+    """The network that the metadata name; damaged ones name none."""
+    model = weights.metadata.get("model")
+    name = model.get("name", "mnistnet") if isinstance(model, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def evaluation_data(path: Path | WeightsFile, name: str | None, root: Path | None, split: str = "test") -> Dataset:
@@ -101,21 +121,23 @@ def _named_data(weights: WeightsFile) -> str:
     )
 
 
-def run_of(weights: Path) -> RunDirectory | None:
-    """The run whose last or best weights these are."""
-    runs = (RunDirectory(folder) for folder in weights.absolute().parents[:2])
-    return next(
-        (run for run in runs if run.spec_file.exists() and weights.absolute() in (run.model_file, run.best_file)), None
-    )
+def attacked_model(network: AttackedNetwork) -> nn.Module:
+    """The network; of one that draws at random, the mean over repeated passes is attacked and classifies."""
+    model = network.build()
+    return RepeatedMean(model, network.repeats) if network.repeats > 1 else model
 
 
-def keeps_outcomes(weights: WeightsFile) -> bool:
-    """Whether outcomes of these weights are stored: those of a run directory are."""
-    return run_of(weights.path) is not None
+def run_of(network: AttackedNetwork) -> RunDirectory | None:
+    """The run whose last or best weights these are; None for a network of the user that was trained elsewhere."""
+    if isinstance(network, UserModel):
+        return None
+    file = network.path.absolute()
+    runs = (RunDirectory(folder) for folder in file.parents[:2])
+    return next((run for run in runs if run.spec_file.exists() and file in (run.model_file, run.best_file)), None)
 
 
 def evaluate_stored(
-    path: Path | WeightsFile,
+    path: Path | AttackedNetwork,
     data: Dataset,
     attacks: Sequence[Attack | None],
     *,
@@ -133,21 +155,25 @@ def evaluate_stored(
     computed, except those of a fused copy where `fuse` is false. The clean outcomes of the same examples are stored
     once beside them. With `sharding` the batches of an attack are spread over workers.
     """
-    weights = path if isinstance(path, WeightsFile) else WeightsFile.read(path)
-    run = into or run_of(weights.path)
+    weights = WeightsFile.read(path) if isinstance(path, Path) else path
+    run = into or run_of(weights)
     specs = [_spec(weights, data, attack, limit, chunk) for attack in attacks]
     if run is None:
-        evaluator = Evaluator(weights.build(), data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
+        evaluator = Evaluator(
+            attacked_model(weights), data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress
+        )
         with _runner(sharding, weights, evaluator) as runner:
             for attack, spec in zip(attacks, specs, strict=True):
                 evaluation, facts = _timed(evaluator, attack, NoStateStore(), data, runner)
-                yield EvaluationRow(spec.attack, evaluation, None, facts.seconds, facts)
+                yield EvaluationRow(spec.attack, evaluation, None, facts.seconds, facts, spec.repeats)
         return
     run.check_writable()
     clean_spec = _spec(weights, data, None, limit, chunk)
     request = EvaluationRequest(run, data, clean_spec, fuse)
     missing = [attack for attack, spec in zip(attacks, specs, strict=True) if request.stored(spec) is None]
-    evaluator = Evaluator(weights.build(), data, missing, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
+    evaluator = Evaluator(
+        attacked_model(weights), data, missing, limit=limit, chunk=chunk, fuse=fuse, progress=progress
+    )
     with contextlib.ExitStack() as held:
         for attack in dict.fromkeys(missing):
             file = run.outcomes_file(_spec(weights, data, attack, limit, chunk))
@@ -156,7 +182,7 @@ def evaluate_stored(
         for attack, spec in zip(attacks, specs, strict=True):
             found = request.stored(spec)
             if found is not None:
-                yield EvaluationRow(spec.attack, found.evaluation, found.file, None, _facts_of(found))
+                yield EvaluationRow(spec.attack, found.evaluation, found.file, None, _facts_of(found), spec.repeats)
                 continue
             clean = None if attack is None else _clean_outcomes(request, evaluator)
             partial, started = PartialOutcomes(run.outcomes_file(spec)), time.monotonic()
@@ -171,7 +197,8 @@ def evaluate_stored(
                 keep_probabilities=keep_probabilities,
             )  # fmt: skip
             partial.remove()
-            yield EvaluationRow(spec.attack, stored.evaluation, stored.file, time.monotonic() - started, facts)
+            seconds = time.monotonic() - started
+            yield EvaluationRow(spec.attack, stored.evaluation, stored.file, seconds, facts, spec.repeats)
 
 
 def _clean_outcomes(request: EvaluationRequest, evaluator: Evaluator) -> StoredEvaluation:
@@ -196,12 +223,14 @@ def _with_clean_outcomes(evaluation: Evaluation, clean: Evaluation) -> Evaluatio
 
 
 def _runner(
-    sharding: Sharding | None, weights: WeightsFile, evaluator: Evaluator
+    sharding: Sharding | None, weights: AttackedNetwork, evaluator: Evaluator
 ) -> contextlib.AbstractContextManager[ShardedRunner | None]:
     return contextlib.nullcontext() if sharding is None else sharded(sharding, weights, evaluator)
 
 
-def _spec(weights: WeightsFile, data: Dataset, attack: Attack | None, limit: int | None, chunk: int) -> EvaluationSpec:
+def _spec(
+    weights: AttackedNetwork, data: Dataset, attack: Attack | None, limit: int | None, chunk: int
+) -> EvaluationSpec:
     text = "none" if attack is None else str(attack)
     if attack is not None:
         parse(text)  # an attack with a Python function as its loss has no text under which outcomes can be stored
@@ -214,6 +243,7 @@ def _spec(weights: WeightsFile, data: Dataset, attack: Attack | None, limit: int
         weights=weights.sha256[:16],
         contents=None if data.verified else data.digest(),
         revision=0 if attack is None else revision(attack),
+        repeats=weights.repeats,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from ctrobust.attacks import parse
 from ctrobust.data import Dataset
 from ctrobust.evaluation import ProgressCallback, masking
-from ctrobust.execution.stored_evaluation import EvaluationRow, run_of
+from ctrobust.execution.stored_evaluation import AttackedNetwork, EvaluationRow, run_of
 from ctrobust.models import WeightsFile
 from ctrobust.outcomes.masking import Measurement, Verdict
 from ctrobust.specs import VerdictSpec
@@ -28,7 +28,7 @@ class VerdictRow:
 
 
 def verdict_stored(
-    weights: WeightsFile,
+    weights: AttackedNetwork,
     data: Dataset,
     *,
     eps: float | str = 8 / 255,
@@ -53,7 +53,7 @@ def verdict_stored(
             "contents": None if data.verified else data.digest(), "revision": REVISION,
         }
     )  # fmt: skip
-    run = into or run_of(weights.path)
+    run = into or run_of(weights)
     other = None if transfer is None else transfer.sha256[:16]
     stored = None if run is None else find_verdict(run, spec)
     measured = {} if stored is None else _reusable(stored, other)
@@ -89,9 +89,14 @@ def _reusable(stored: VerdictRecord, other: str | None) -> dict[str, Measurement
     return measured
 
 
-def verdicts_beside(weights: WeightsFile, data: Dataset, rows: Sequence[EvaluationRow]) -> list[VerdictRecord]:
-    """The stored verdicts on these weights and data at the norms and radii of some attacks."""
-    run = run_of(weights.path)
+def verdicts_beside(
+    weights: AttackedNetwork, data: Dataset, rows: Sequence[EvaluationRow], run: RunDirectory | None = None
+) -> list[VerdictRecord]:
+    """The verdicts on these weights and data, stored in `run`, at the norms and radii of some attacks.
+
+    By default the run is that of the weights.
+    """
+    run = run or run_of(weights)
     if run is None:
         return []
     balls = {(attack.eps, attack.norm) for row in rows if row.attack != "none" for attack in [parse(row.attack)]}

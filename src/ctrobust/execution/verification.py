@@ -14,9 +14,9 @@ from ctrobust.attacks.stages import run_attack
 from ctrobust.data import Dataset
 from ctrobust.errors import DataError, InputError, RunError
 from ctrobust.evaluation import evaluate
-from ctrobust.execution.stored_evaluation import evaluation_data
-from ctrobust.models import Classifier, WeightsFile
-from ctrobust.specs import spec_hash
+from ctrobust.execution.stored_evaluation import evaluation_data, read_weights
+from ctrobust.models import Classifier
+from ctrobust.specs import UserModelSpec, spec_hash
 from ctrobust.store import OutcomeSummary, RunDirectory, RunRecord, StoredEvaluation
 
 FLIPS_ALLOWED = 0.02
@@ -49,8 +49,12 @@ def verify_run(
     sample: int = 50,
     seed: int = 0,
     callback: VerificationCallback | None = None,
+    factory: str | None = None,
 ) -> list[VerificationCheck]:
     """Verify the record, the weights and every evaluation of a run, and attack `sample` random examples again.
+
+    `factory` builds a network of the user that was trained here. Of one that was trained elsewhere the evaluations are
+    verified alone.
 
     The examples are drawn from all stored attacks on these weights, and each is attacked alone: with the same keys its
     random draws are the same, so that only rounding can change an outcome.
@@ -58,6 +62,9 @@ def verify_run(
     if sample < 0:
         raise InputError(f"sample is at least 0, got {sample}")
     run = RunDirectory(path)
+    if run.spec_file.exists() and isinstance(spec := run.read_any_spec(), UserModelSpec):
+        text = f"The network of {spec.factory} is not here, so nothing was attacked again."
+        return [*_stored_numbers(run)[0], VerificationCheck("network", True, text)]
     record, found = _record(run)
     if record is None:
         return [found]
@@ -69,7 +76,7 @@ def verify_run(
             VerificationCheck("model.safetensors", True, "The weights are not here, so nothing was attacked again."),
         ]
     try:
-        weights = WeightsFile.read(run.model_file)  # its SHA-256 is compared with the record's
+        weights = read_weights(run.model_file, factory)  # its SHA-256 is compared with the record's
     except RunError as error:
         return [*checks, VerificationCheck("model.safetensors", False, str(error))]
     model = weights.build()

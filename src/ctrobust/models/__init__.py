@@ -15,10 +15,11 @@ from ctrobust.models.mnistnet import mnistnet
 from ctrobust.models.preactresnet import preactresnet18
 from ctrobust.models.resnet import resnet18, resnet50
 from ctrobust.models.slots import Slots
-from ctrobust.models.user_model import UserModel, is_factory, user_model
+from ctrobust.models.user_model import UserModel, user_model
 from ctrobust.models.vgg import vgg16
 from ctrobust.models.weights import WeightsFile, build_from_spec, load, save_weights, weights_path
 from ctrobust.regularizers import HEAD_NOISE, Disout, DropBlock
+from ctrobust.specs import is_factory
 
 MODELS: dict[str, Callable[..., tuple[nn.Module, nn.Sequential]]] = {
     "mnistnet": mnistnet,

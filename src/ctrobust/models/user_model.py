@@ -1,8 +1,9 @@
 """Networks of the user: a factory that the command line names, and weights of the user's own."""
 
+import contextlib
 import hashlib
 import importlib
-import re
+import io
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +18,9 @@ from torch import Tensor, nn
 
 from ctrobust.errors import InputError, RunError
 from ctrobust.models.classifier import Normalize
-
-FACTORY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-"""The text of a factory, `package.module:function`."""
+from ctrobust.models.tensor_files import MOST_TENSOR_BYTES
+from ctrobust.regular_file import read_regular_file
+from ctrobust.specs import is_factory
 
 NESTED = ("state_dict", "model_state_dict", "model", "net", "weights")
 """Keys under which training scripts put the state dict beside other things."""
@@ -33,30 +34,24 @@ class UserModel:
         factory: its text, `package.module:function`.
         weights: the weights file; None if the factory loads them itself.
         mean, std: the normalization, one value per channel; None if the network normalizes by itself.
+        weights_sha256: that of the weights file.
         sha256: of the factory's name and of all tensors, the normalization's included; outcomes name the network by it.
         model: the network, in eval mode.
+        repeats: the passes over which the logits of a network that draws at random are averaged, else 1.
     """
 
     factory: str
     weights: Path | None
     mean: tuple[float, ...] | None
     std: tuple[float, ...] | None
+    weights_sha256: str | None
     sha256: str
     model: nn.Module = field(repr=False)
+    repeats: int = 1
 
     def build(self) -> nn.Module:
         """Return the network."""
         return self.model
-
-
-def is_factory(text: str) -> bool:
-    """Whether a text names a factory rather than a path.
-
-    Example:
-        >>> is_factory("robust.nets:wide_resnet"), is_factory("runs/demo/mdl"), is_factory("model.safetensors")
-        (True, False, False)
-    """
-    return FACTORY.fullmatch(text) is not None
 
 
 def user_model(
@@ -68,18 +63,34 @@ def user_model(
     """Build the network of a factory, load its weights, and put a normalization before it.
 
     The working directory is searched for the module first, as with `python -m`. Importing runs the module's code, so
-    a factory is only ever taken from the user, never from a file.
+    a factory is only ever taken from the user, never from a file. Weights that no file gives are drawn from seed 0, so
+    that the network is the same in every process.
     """
     if (mean is None) != (std is None):
         raise InputError("mean and std are given together, one value per channel")
-    model = _call(import_factory(factory), factory)
+    digest = None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = call_factory(factory)
     if weights is not None:
-        _load(model, read_state_dict(weights), weights)
+        content = _read_weights(weights)
+        digest = hashlib.sha256(content).hexdigest()
+        _load(model, parse_state_dict(content, weights), weights)
     means, stds = (None if values is None else tuple(values) for values in (mean, std))
     if means is not None and stds is not None:
         model = nn.Sequential(Normalize(means, stds), model)
-    model.eval()
-    return UserModel(factory, weights, means, stds, _digest(factory, model), model)
+    _check_eval_mode(model.eval(), factory)
+    return UserModel(factory, weights, means, stds, digest, _digest(factory, model), model)
+
+
+def _check_eval_mode(model: nn.Module, factory: str) -> None:
+    """Raise if a module is in training mode in spite of eval(), where its outputs would depend on the batch."""
+    for name, module in model.named_modules():
+        if getattr(module, "training", False):  # a frozen TorchScript module has no mode
+            raise InputError(
+                f"{factory}: {name or 'the network'} ({type(module).__name__}) is in training mode after eval(); let "
+                "its method train() follow its argument"
+            )
 
 
 def import_factory(text: str) -> Callable[[], Any]:
@@ -90,7 +101,8 @@ def import_factory(text: str) -> Callable[[], Any]:
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        module = importlib.import_module(module_name)
+        with contextlib.redirect_stdout(sys.stderr):  # standard output is for results
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or module_name
         where = "" if missing != module_name.split(".")[0] else f", nor in {Path.cwd()}"
@@ -104,9 +116,12 @@ def import_factory(text: str) -> Callable[[], Any]:
     return found  # type: ignore[no-any-return]
 
 
-def _call(factory: Callable[[], Any], text: str) -> nn.Module:
+def call_factory(text: str) -> nn.Module:
+    """Import a factory and call it."""
+    factory = import_factory(text)
     try:
-        model = factory()
+        with contextlib.redirect_stdout(sys.stderr):
+            model = factory()
     except Exception as error:
         raise InputError(
             f"{text}() failed with {type(error).__name__}: {error}; a factory takes no arguments and returns a network"
@@ -117,16 +132,27 @@ def _call(factory: Callable[[], Any], text: str) -> nn.Module:
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a safetensors file, or of a state dict that torch.save wrote.
+    """Read the tensors of a safetensors file, or of a state dict that torch.save wrote."""
+    return parse_state_dict(_read_weights(path), path)
+
+
+def _read_weights(path: Path) -> bytes:
+    try:
+        return read_regular_file(path, MOST_TENSOR_BYTES)
+    except FileNotFoundError:
+        raise RunError(f"--weights {path}: there is no such file") from None
+    except OSError as error:
+        raise RunError(f"--weights {path} cannot be read: {error.strerror or error}") from None
+
+
+def parse_state_dict(content: bytes, path: Path) -> dict[str, Tensor]:
+    """Parse the bytes of a safetensors file, or of a state dict that torch.save wrote; `path` is named in errors.
 
     This is the one place that reads a pickle: a file that the user named, by torch's loader that allows tensors and
     plain containers only, so that no code of the file is run.
     """
-    if not path.is_file():
-        raise RunError(f"--weights {path}: there is no such file")
-    content = path.read_bytes()
     if content[:4] == b"PK\x03\x04" or (content[:1] == b"\x80" and content[8:9] != b"{"):
-        return _state_dict(_load_tensors(path), path)
+        return _state_dict(_load_tensors(content, path), path)
     try:
         return dict(safetensors.torch.load(content))
     except safetensors.SafetensorError as error:
@@ -134,11 +160,11 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         raise RunError(f"--weights {path} is not {wanted}: {error}") from None
 
 
-def _load_tensors(path: Path) -> object:
+def _load_tensors(content: bytes, path: Path) -> object:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the file's pickle protocol
-            return torch.load(path, map_location="cpu", weights_only=True)
+            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # the loader raises many kinds of errors on what it does not allow
         reason = str(error).partition("\n")[0]
         raise RunError(
@@ -160,6 +186,11 @@ def _state_dict(found: object, path: Path) -> dict[str, Tensor]:
 
 
 def _load(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    if {"normalize.mean", "normalize.std"} <= tensors.keys():
+        raise RunError(
+            f"--weights {path} was written by ctrobust train; evaluate its run directory, with --model FACTORY if a "
+            "factory of your own built the network"
+        )
     prefix = "module."  # nn.DataParallel and DistributedDataParallel put it before each name
     if tensors and all(name.startswith(prefix) for name in tensors):
         tensors = {name.removeprefix(prefix): value for name, value in tensors.items()}

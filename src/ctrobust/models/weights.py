@@ -15,6 +15,7 @@ from ctrobust.errors import RunError
 from ctrobust.models.classifier import Classifier
 from ctrobust.models.mnistnet import NATIVE_SIZE, MNISTNetBody
 from ctrobust.models.tensor_files import DamagedFileError, parse_tensors, read_bytes, write_tensors
+from ctrobust.models.user_network import build_user_network
 from ctrobust.specs import ModelSpec
 from ctrobust.store import RunDirectory
 
@@ -26,8 +27,15 @@ def build_from_spec(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     image_size: tuple[int, int] | None = None,
+    factory: str | None = None,
 ) -> Classifier:
-    """Build the network of a spec, in channels_last, which is faster on CPUs and on GPUs with half precision."""
+    """Build the network of a spec, in channels_last, which is faster on CPUs and on GPUs with half precision.
+
+    A network of the user is built by its `factory`, in the layout that it has, and takes images that are not
+    normalized.
+    """
+    if spec.is_user_network:
+        return build_user_network(spec, factory, in_channels, num_classes, image_size or NATIVE_SIZE)
     model = models.build(
         spec.name,
         num_classes,
@@ -49,7 +57,7 @@ def build_from_spec(
 class WeightsMetadata(BaseModel):
     """The metadata of a weights file: how to build the network, its classes, and the data that it was trained on.
 
-    `image_size` is given where the weights depend on it, and the size is not 28 x 28.
+    `image_size` is given where the weights depend on it, and the size is not 28 x 28; and for networks of the user.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -71,15 +79,19 @@ class WeightsFile:
         sha256: 64 hexadecimal digits; outcomes name the weights by the first 16.
         tensors: the state dict.
         metadata: how to build the network, the names of the classes, and the data it was trained on.
+        factory: what the user names to build a network of their own; no file chooses it.
+        repeats: the passes over which the logits of a network that draws at random are averaged, else 1.
     """
 
     path: Path
     sha256: str
     tensors: dict[str, torch.Tensor]
     metadata: Mapping[str, Any]
+    factory: str | None = None
+    repeats: int = 1
 
     @classmethod
-    def read(cls, path: Path | str) -> "WeightsFile":
+    def read(cls, path: Path | str, factory: str | None = None) -> "WeightsFile":
         """Read the weights of a run directory, or a weights file.
 
         The bytes are verified by the checksum in the file, and those of a finished run by its record too, which holds
@@ -87,7 +99,7 @@ class WeightsFile:
         """
         file = weights_path(path)
         content = read_bytes(file)
-        found = cls(file, hashlib.sha256(content).hexdigest(), *parse_tensors(content, file))
+        found = cls(file, hashlib.sha256(content).hexdigest(), *parse_tensors(content, file), factory)
         run = RunDirectory(file.parent)
         if file == run.model_file and run.spec_file.exists() and run.record_file.exists():
             written = run.read_record().weights_sha256
@@ -103,23 +115,42 @@ class WeightsFile:
         """Build the network with these weights, in eval mode."""
         try:
             metadata = WeightsMetadata.model_validate(self.metadata)
-            size = (metadata.image_size[0], metadata.image_size[1]) if "image_size" in self.metadata else None
-            shape = (metadata.model, metadata.in_channels, metadata.num_classes)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise self._cannot_build(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        size = (metadata.image_size[0], metadata.image_size[1]) if "image_size" in self.metadata else None
+        shape = (metadata.model, metadata.in_channels, metadata.num_classes)
+        if metadata.model.is_user_network:
+            with torch.random.fork_rng(devices=[]):
+                model = build_from_spec(*shape, image_size=size, factory=self.factory)
+            try:
+                model.load_state_dict(self.tensors)
+            except RuntimeError as error:
+                problem = " ".join(line.strip() for line in str(error).splitlines()[1:3])
+                raise RunError(f"{self.path} does not fit the network of {self.factory}: {problem}") from None
+            return model.eval()
+        try:
             with torch.device("meta"):  # which needs no memory: damaged metadata may describe a huge network
                 build_from_spec(*shape, image_size=size).load_state_dict(self.tensors, assign=True)
             model = build_from_spec(*shape, image_size=size)
             model.load_state_dict(self.tensors)
-        except ValidationError as error:
-            first = error.errors()[0]
-            problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise RunError(f"{self.path} holds no network that this version can build: {problem}") from None
         except (ValueError, RuntimeError) as error:
-            raise RunError(f"{self.path} holds no network that this version can build: {error}") from None
+            raise self._cannot_build(str(error)) from None
         return model.eval()
+
+    def _cannot_build(self, problem: str) -> RunError:
+        return RunError(f"{self.path} holds no network that this version can build: {problem}")
 
 
 def save_weights(
-    path: Path, model: Classifier, spec: ModelSpec, *, in_channels: int, classes: Sequence[str], data: str
+    path: Path,
+    model: Classifier,
+    spec: ModelSpec,
+    *,
+    in_channels: int,
+    classes: Sequence[str],
+    data: str,
+    image_size: tuple[int, int] = NATIVE_SIZE,
 ) -> None:
     """Write the weights with the metadata that rebuilds the network and names its classes."""
     metadata: dict[str, Any] = {
@@ -131,6 +162,8 @@ def save_weights(
     }
     if isinstance(model.body, MNISTNetBody) and model.body.image_size != NATIVE_SIZE:
         metadata["image_size"] = list(model.body.image_size)
+    elif spec.is_user_network:
+        metadata["image_size"] = list(image_size)
     write_tensors(path, model.state_dict(), metadata)
 
 
@@ -157,10 +190,13 @@ def _refuse_pickles(path: Path) -> None:
         if file.read(4) == b"PK\x03\x04":
             raise RunError(
                 f"{path} is not a safetensors file; torch.save wrote it, and such files can run code and are not read. "
-                "Load your network yourself and call ctrobust.evaluate(model, data, attack)"
+                "For a network of your own: ctrobust evaluate package.module:factory --weights FILE --data NAME"
             )
 
 
-def load(path: Path | str) -> Classifier:
-    """Load a trained network, in eval mode, from a run directory or a weights file. Nothing is unpickled."""
-    return WeightsFile.read(path).build()
+def load(path: Path | str, factory: str | None = None) -> Classifier:
+    """Load a trained network, in eval mode, from a run directory or a weights file. Nothing is unpickled.
+
+    A run of a network of one's own needs its `factory`, `package.module:function`.
+    """
+    return WeightsFile.read(path, factory).build()

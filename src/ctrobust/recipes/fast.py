@@ -6,7 +6,7 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust.attacks.model_checks import check_batch
-from ctrobust.attacks.model_outputs import as_logits
+from ctrobust.model_outputs import as_logits
 from ctrobust.recipes.interface import AttackableModel, Network
 from ctrobust.recipes.recipe_losses import GammaIn, label_losses
 from ctrobust.recipes.signed_steps import SignedStepRecipe

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ctrobust.argument_checks import check_count
 from ctrobust.attacks.model_checks import check_batch
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
+from ctrobust.model_outputs import as_logits
 from ctrobust.recipes.interface import Network
 from ctrobust.recipes.processes import Processes, SingleProcess
 from ctrobust.recipes.recipe_losses import GammaIn, check_attack, label_losses, warn_of_softmax

@@ -10,7 +10,7 @@ class AttackableModel(Protocol):
     """What the attack inside a recipe needs of a model."""
 
     def __call__(self, x: Tensor) -> object:
-        """Logits (N, C), or an output that contains them (`ctrobust.attacks.model_outputs.as_logits`)."""
+        """Logits (N, C), or an output that contains them (`ctrobust.model_outputs.as_logits`)."""
         ...
 
     def parameters(self) -> Iterator[nn.Parameter]:
@@ -26,7 +26,7 @@ class Network(Protocol):
     """What a recipe needs of a model."""
 
     def __call__(self, x: Tensor) -> object:
-        """Logits (N, C), or an output that contains them (`ctrobust.attacks.model_outputs.as_logits`)."""
+        """Logits (N, C), or an output that contains them (`ctrobust.model_outputs.as_logits`)."""
         ...
 
     def sample_logits(self, x: Tensor, k: int) -> Tensor:

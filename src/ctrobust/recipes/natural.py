@@ -6,8 +6,8 @@ from typing import Literal
 from torch import Tensor
 
 from ctrobust import losses
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
+from ctrobust.model_outputs import as_logits
 from ctrobust.recipes.interface import Network
 from ctrobust.recipes.online_smoothing import OnlineSmoothing
 from ctrobust.recipes.processes import Processes, SingleProcess

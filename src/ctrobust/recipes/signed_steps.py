@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ctrobust import draws
 from ctrobust.argument_checks import check_count
-from ctrobust.attacks.model_outputs import as_logits
+from ctrobust.model_outputs import as_logits
 from ctrobust.recipes.interface import AttackableModel
 from ctrobust.recipes.recipe_losses import check_attack, warn_of_softmax
 

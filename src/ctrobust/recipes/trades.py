@@ -9,8 +9,8 @@ from torch import Tensor
 from ctrobust import losses
 from ctrobust.argument_checks import check_choice, check_number
 from ctrobust.attacks.model_checks import check_batch
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
+from ctrobust.model_outputs import as_logits
 from ctrobust.recipes.interface import AttackableModel, Network
 from ctrobust.recipes.recipe_losses import GammaIn, gammas
 from ctrobust.recipes.signed_steps import SignedStepRecipe

@@ -7,6 +7,7 @@ from ctrobust.reporting.number_texts import count_text, listed, percent_text
 from ctrobust.reporting.rankings import Ranking
 from ctrobust.reporting.report_models import Model, TrainedNetwork
 from ctrobust.reporting.report_sections import Section, attacks_of
+from ctrobust.specs import TrainSpec
 
 FEW_EXAMPLES = 500
 """Below this number of examples a report calls a set small."""
@@ -27,7 +28,8 @@ def caveats(section: Section, robust: Ranking | None) -> list[str]:
 
 
 def _seeds(models: Sequence[Model]) -> list[str]:
-    single = [model for model in models if len(model.networks) == 1]
+    trained = [model for model in models if model.seeds]
+    single = [model for model in trained if len(model.networks) == 1]
     if not single:
         return []
     if len(single) == len(models):
@@ -93,7 +95,7 @@ def _trainings(models: Sequence[Model]) -> list[str]:
         found += [
             f"{one.run.name} is not finished: {len(one.run.metrics)} of {one.run.spec.epochs} epochs."
             for one in model.networks
-            if one.run.record is None
+            if one.run.record is None and isinstance(one.run.spec, TrainSpec)
         ]
         warned = [(one.seed, one.run.record.warnings) for one in model.networks if one.run.record is not None]
         found += [f"{model.name}, seed {seed}: {warning}" for seed, warnings in warned for warning in warnings]

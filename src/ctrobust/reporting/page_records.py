@@ -10,7 +10,7 @@ from ctrobust.reporting.number_texts import interval_text, percent_text
 from ctrobust.reporting.repeat_commands import evaluate_command, train_command
 from ctrobust.reporting.report_models import Model, TrainedNetwork
 from ctrobust.reporting.report_runs import ReportedRun
-from ctrobust.specs import spec_hash
+from ctrobust.specs import TrainSpec, spec_hash
 from ctrobust.store import OutcomeSummary, StoredEvaluation
 
 Facts = list[list[str]]
@@ -64,7 +64,8 @@ class RecordBook:
 
     def _run(self, model: Model, run: ReportedRun) -> dict[str, Any]:
         facts: Facts = [
-            ["model", model.name], ["training", model.training], ["seed", str(run.spec.seed)],
+            ["model", model.name], ["training", model.training],
+            *([] if run.seed is None else [["seed", str(run.seed)]]),
             ["spec", spec_hash(run.spec)], ["directory", str(run.path)],
         ]  # fmt: skip
         record = run.record
@@ -79,11 +80,11 @@ class RecordBook:
             ]  # fmt: skip
             facts += [["warning", warning] for warning in record.warnings]
         return {
-            "title": f"{run.name}, seed {run.spec.seed}",
+            "title": run.name if run.seed is None else f"{run.name}, seed {run.seed}",
             "facts": facts,
             "spec": _facts(run.spec.model_dump(mode="json")),
             "environment": self._environment(None if record is None else record.environment),
-            "command": train_command(run.spec, f"{run.path}-again"),
+            "command": train_command(run.spec, f"{run.path}-again") if isinstance(run.spec, TrainSpec) else "",
             "check": shlex.join(["ctrobust", "verify", str(run.path)]),
         }
 
@@ -102,6 +103,7 @@ class RecordBook:
             ("processor seconds", None if record.cpu_seconds is None else f"{record.cpu_seconds:,.1f}"),
             ("fused copy used", None if record.fused is None else "yes" if record.fused else "no"),
             ("its largest logit difference", _number(record.fused_logit_difference)),
+            ("passes averaged, as it draws at random", str(spec.repeats) if spec.repeats > 1 else None),
             ("left out", "; ".join(record.left_out) if record.left_out else None),
         ]
         facts += [[title, text] for title, text in optional if text is not None]

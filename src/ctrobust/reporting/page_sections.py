@@ -65,7 +65,7 @@ class ModelView:
     training: str
     number: int
     verdict: VerdictView
-    runs: Sequence[tuple[str, int]]
+    runs: Sequence[tuple[str, int | None]]
     figures: Sequence[FigureView]
     pictures: Sequence[PictureView]
 
@@ -200,7 +200,7 @@ def _model_view(
         training=model.training,
         number=number,
         verdict=verdict,
-        runs=[(run_key(one.run), one.seed) for one in model.networks],
+        runs=[(run_key(one.run), one.run.seed) for one in model.networks],
         figures=figures,
         pictures=[picture for one in model.networks for picture in pictures_of(one, reading)],
     )

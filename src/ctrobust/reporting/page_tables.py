@@ -57,10 +57,9 @@ def results_table(
     body = []
     for model, cells in zip(section.models, marked, strict=True):
         verdict = verdicts[model]
-        seeds = f"{'seed' if len(model.seeds) == 1 else 'seeds'} {', '.join(map(str, model.seeds))}"
-        first = CellView(
-            model.name, f"{model.training}; {seeds}", sort=model.name, swatch=swatch(model), link=links.get(model, "")
-        )
+        seeds = f"; {'seed' if len(model.seeds) == 1 else 'seeds'} {', '.join(map(str, model.seeds))}"
+        below = f"{model.training}{seeds if model.seeds else ''}"
+        first = CellView(model.name, below, sort=model.name, swatch=swatch(model), link=links.get(model, ""))
         masking = CellView(verdict.title, sort=verdict.title, colour=verdict.colour)
         body.append(RowView([first, masking, *cells]))
     caption = (

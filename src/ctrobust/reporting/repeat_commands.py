@@ -7,7 +7,7 @@ from typing import Any
 
 from ctrobust.errors import SpecError
 from ctrobust.reporting.report_models import TrainedNetwork
-from ctrobust.specs import TrainSpec, canonical, merge, train_spec
+from ctrobust.specs import TrainSpec, UserModelSpec, canonical, merge, train_spec
 from ctrobust.store import EvaluationRecord
 
 OPTIONS = {
@@ -35,6 +35,8 @@ def _given(spec: TrainSpec) -> dict[str, Any]:
     """The fields that the defaults for their data and recipe do not give, by dotted name, OPTIONS first."""
     fields = json.loads(canonical(spec))
     given = {"data": spec.data, **{key: value for key, value in fields.items() if key not in ("schema", "kind")}}
+    if spec.model.is_user_network:  # whose default is not that of the class
+        given = merge(given, {"model": {"noise": spec.model.noise}})
     complete = spec.model_dump(mode="json")
     flat = _flat(merge(given, _differences(train_spec(given).model_dump(mode="json"), complete)))
     for name in [one for one in flat if one not in ("data", "recipe.name")]:
@@ -91,8 +93,12 @@ def _text(value: Any) -> str:
 def evaluate_command(network: TrainedNetwork, record: EvaluationRecord) -> str:
     """The command that attacks the same weights in the same way; outcomes that are stored are not computed again."""
     run, spec = network.run, record.spec
-    weights = run.path if network.weights == "last" else run.path / "checkpoint" / "best.safetensors"
-    words = ["ctrobust", "evaluate", str(weights)]
+    if isinstance(run.spec, UserModelSpec):
+        words = ["ctrobust", "evaluate", *_user_model_words(run.spec), "--data", spec.data, "--out", str(run.path)]
+    else:
+        weights = run.path if network.weights == "last" else run.path / "checkpoint" / "best.safetensors"
+        words = ["ctrobust", "evaluate", str(weights)]
+        words += ["--model", run.spec.model.name] if run.spec.model.is_user_network else []
     if spec.attack != "none":
         words += ["--attack", spec.attack]
     if spec.limit is not None:
@@ -104,3 +110,11 @@ def evaluate_command(network: TrainedNetwork, record: EvaluationRecord) -> str:
     if spec.chunk != type(spec).model_fields["chunk"].default:
         words += ["--chunk", str(spec.chunk)]
     return shlex.join(words)
+
+
+def _user_model_words(spec: UserModelSpec) -> list[str]:
+    """The factory with its weights, whose file is not known here, and its normalization."""
+    words = [spec.factory, *(["--weights", "WEIGHTS"] if spec.weights is not None else [])]
+    for option, values in (("--mean", spec.mean), ("--std", spec.std)):
+        words += [option, ",".join(map(repr, values))] if values is not None else []
+    return words

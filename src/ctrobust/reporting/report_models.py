@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from ctrobust.reporting.report_runs import ReportedRun
-from ctrobust.specs import NaturalSpec, TrainSpec, describe_recipe, spec_hash
+from ctrobust.specs import NaturalSpec, RunSpec, UserModelSpec, describe_recipe, spec_hash
 from ctrobust.store import StoredEvaluation
 
 RECIPE_TITLES: dict[str, str] = {
@@ -41,7 +41,8 @@ class TrainedNetwork:
 
     @property
     def seed(self) -> int:
-        return self.run.spec.seed
+        """The seed of the training; 0 for a network that was trained elsewhere, which has no other seeds here."""
+        return self.run.seed or 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,17 +60,18 @@ class Model:
     networks: Sequence[TrainedNetwork]
 
     @property
-    def spec(self) -> TrainSpec:
+    def spec(self) -> RunSpec:
         return self.networks[0].run.spec
 
     @property
     def seeds(self) -> list[int]:
-        return [one.seed for one in self.networks]
+        """The seeds of the trainings; none of a network that was trained elsewhere."""
+        return [one.run.seed for one in self.networks if one.run.seed is not None]
 
 
 def networks_of(run: ReportedRun) -> list[TrainedNetwork]:
     """The last weights, and the best ones if they were evaluated."""
-    last = None if run.record is None else run.record.weights_sha256[:16]
+    last = run.last_weights
     by_weights: dict[str, list[StoredEvaluation]] = {"last": []}
     for one in run.evaluations:
         by_weights.setdefault("last" if one.record.spec.weights == last else "best", []).append(one)
@@ -80,7 +82,7 @@ def group_models(runs: Sequence[ReportedRun]) -> list[Model]:
     """Group networks that differ by their seed only."""
     groups: dict[tuple[str, str], list[TrainedNetwork]] = {}
     for run in runs:
-        base = spec_hash(run.spec.model_copy(update={"seed": 0}))
+        base = spec_hash(run.spec if run.seed is None else run.spec.model_copy(update={"seed": 0}))
         for network in networks_of(run):
             groups.setdefault((base, network.weights), []).append(network)
     found = [sorted(group, key=lambda one: (one.seed, one.run.name)) for group in groups.values()]
@@ -121,14 +123,16 @@ def _unique(names: list[str], hashes: list[str]) -> list[str]:
     return found
 
 
-def training_title(spec: TrainSpec) -> str:
-    """The method or recipe with its changed fields.
+def training_title(spec: RunSpec) -> str:
+    """The method or recipe with its changed fields; the factory of a network that was trained elsewhere.
 
     Example:
         >>> from ctrobust.specs import train_spec
         >>> training_title(train_spec({"recipe": {"name": "trades", "gamma": 3.0}}))
         'TRADES gamma=3'
     """
+    if isinstance(spec, UserModelSpec):
+        return spec.factory
     words = describe_recipe(spec)
     if isinstance(spec.recipe, NaturalSpec):
         return words
@@ -136,7 +140,7 @@ def training_title(spec: TrainSpec) -> str:
     return " ".join(filter(None, (RECIPE_TITLES.get(name, name), rest)))
 
 
-def describe_training(spec: TrainSpec) -> str:
+def describe_training(spec: RunSpec) -> str:
     """One line: recipe, network, epochs.
 
     Example:
@@ -145,10 +149,13 @@ def describe_training(spec: TrainSpec) -> str:
         'natural training, mdl; mnistnet of width 64; 10 epochs'
     """
     recipe = training_title(spec)
+    if isinstance(spec, UserModelSpec):
+        return f"network of {spec.factory}, trained elsewhere"
     if isinstance(spec.recipe, NaturalSpec):
         recipe = ", ".join(filter(None, (RECIPE_TITLES["natural"], recipe.removeprefix("natural").strip())))
     epochs = f"{spec.epochs} epoch{'s' if spec.epochs > 1 else ''}"
-    return f"{recipe}; {spec.model.name} of width {spec.model.width}; {epochs}"
+    width = "" if spec.model.is_user_network else f" of width {spec.model.width}"
+    return f"{recipe}; {spec.model.name}{width}; {epochs}"
 
 
 def labelled_networks(models: Sequence[Model]) -> Iterator[tuple[TrainedNetwork, dict[str, Any]]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ctrobust.errors import CtrobustError, RunError
-from ctrobust.specs import TrainSpec
+from ctrobust.specs import RunSpec, UserModelSpec
 from ctrobust.store import RunDirectory, RunRecord, Store, StoredEvaluation
 from ctrobust.store.verdict_files import VerdictRecord, read_verdict
 
@@ -23,8 +23,8 @@ class ReportedRun:
         number: its place in the report, from 0.
         name: the directory below the path that was given; two runs never share one.
         path: as it was found.
-        spec: what was trained.
-        record: None if the training is not finished.
+        spec: what was trained, or a network of the user that was trained elsewhere.
+        record: None if the training is not finished, or was made elsewhere.
         metrics: one entry per epoch.
         evaluations: the finished evaluations.
         embeddings: files with two-dimensional embeddings.
@@ -35,13 +35,25 @@ class ReportedRun:
     number: int
     name: str
     path: Path
-    spec: TrainSpec
+    spec: RunSpec
     record: RunRecord | None
     metrics: Sequence[dict[str, Any]]
     evaluations: Sequence[StoredEvaluation]
     embeddings: Sequence[Path]
     pictures: Sequence[Path]
     verdicts: Sequence[VerdictRecord]
+
+    @property
+    def last_weights(self) -> str | None:
+        """The first 16 digits of the hash by which evaluations name the network."""
+        if isinstance(self.spec, UserModelSpec):
+            return self.spec.network[:16]
+        return None if self.record is None else self.record.weights_sha256[:16]
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the training; None if it was made elsewhere."""
+        return None if isinstance(self.spec, UserModelSpec) else self.spec.seed
 
 
 @dataclass
@@ -84,7 +96,7 @@ def read_runs(paths: Sequence[Path]) -> Reading:
 
 
 def _read_run(run: RunDirectory, name: str, number: int, reading: Reading) -> ReportedRun | None:
-    spec = reading.attempt(run.read_spec)
+    spec = reading.attempt(run.read_any_spec)
     if spec is None:
         return None
     record = reading.attempt(run.read_record) if run.record_file.exists() else None

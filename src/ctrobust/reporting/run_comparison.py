@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ctrobust.errors import InputError
 from ctrobust.outcomes import PooledComparison, compare_pooled, holm
-from ctrobust.specs import TrainSpec, changed_fields, spec_hash
+from ctrobust.specs import RunSpec, TrainSpec, UserModelSpec, changed_fields, spec_hash
 from ctrobust.store import RunDirectory, StoredEvaluation
 
 Examples = tuple[str, str, str, str | None, int]
@@ -24,11 +24,11 @@ class RunGroup:
         label: "A", "B", ...
         spec: the spec of the first run.
         runs: the runs in the order of their seeds.
-        seeds: their seeds.
+        seeds: their seeds; none of a network that was trained elsewhere.
     """
 
     label: str
-    spec: TrainSpec
+    spec: RunSpec
     runs: tuple[RunDirectory, ...]
     seeds: tuple[int, ...]
 
@@ -101,7 +101,8 @@ def _compare_groups(first: RunGroup, second: RunGroup, stored: _Stored) -> tuple
         a, b = chosen[: len(first.runs)], chosen[len(first.runs) :]
         found.append((key[0], first, second, compare_pooled(a, b, paired=first.seeds == second.seeds)))
     if not found and first.spec.data != second.spec.data:
-        data = f"{first.label} is trained on {first.spec.data}, {second.label} on {second.spec.data}"
+        verb = "trained" if isinstance(first.spec, TrainSpec) else "evaluated"
+        data = f"{first.label} is {verb} on {first.spec.data}, {second.label} on {second.spec.data}"
         return [], [f"{second.label} and {first.label}: {data}"]
     return found, left_out
 
@@ -120,33 +121,42 @@ def group_runs(runs: Sequence[RunDirectory]) -> tuple[RunGroup, ...]:
         raise InputError("a run is given twice; give each run once")
     if len(runs) < 2:
         raise InputError(f"{len(runs)} run is given; a comparison needs at least two")
-    specs = {run: run.read_spec() for run in runs}
+    specs = {run: run.read_any_spec() for run in runs}
     grouped: dict[str, list[RunDirectory]] = {}
     for run in runs:
-        grouped.setdefault(spec_hash(specs[run].model_copy(update={"seed": 0})), []).append(run)
+        spec = specs[run]
+        same = spec.model_copy(update={"seed": 0}) if isinstance(spec, TrainSpec) else spec
+        grouped.setdefault(spec_hash(same), []).append(run)
     sides = list(grouped.values()) if len(grouped) > 1 else [[run] for run in runs]
     return tuple(_group(number, side, specs) for number, side in enumerate(sides))
 
 
-def _group(number: int, runs: list[RunDirectory], specs: dict[RunDirectory, TrainSpec]) -> RunGroup:
-    ordered = sorted(runs, key=lambda run: specs[run].seed)
+def _group(number: int, runs: list[RunDirectory], specs: dict[RunDirectory, RunSpec]) -> RunGroup:
+    ordered = sorted(runs, key=lambda run: _seeds(specs[run]))
     label = chr(ord("A") + number) if number < 26 else str(number + 1)
-    seeds = tuple(specs[run].seed for run in ordered)
-    if len(set(seeds)) < len(seeds):
+    seeds = tuple(seed for run in ordered for seed in _seeds(specs[run]))
+    if len(ordered) > 1 and len(set(seeds)) < len(ordered):
         raise InputError(f"{', '.join(str(run.path) for run in ordered)} have the same spec and a seed in common")
     return RunGroup(label, specs[ordered[0]], tuple(ordered), seeds)
 
 
+def _seeds(spec: RunSpec) -> tuple[int, ...]:
+    return () if isinstance(spec, UserModelSpec) else (spec.seed,)
+
+
 def describe_group(group: RunGroup, reference: RunGroup) -> str:
     """A group in one line: what it is, or how it differs from the reference, with its seeds."""
-    spec = group.spec
+    spec, first = group.spec, reference.spec
+    names = ", ".join(run.path.name for run in group.runs)
+    if isinstance(spec, UserModelSpec):
+        return f"{group.label}: {spec.data}, {spec.factory}, trained elsewhere ({names})"
     text = f"{spec.data}, {spec.model.name}, {spec.recipe.name}"
-    if group is not reference:
-        changed = changed_fields(reference.spec, spec.model_copy(update={"seed": reference.spec.seed}))
+    if group is not reference and isinstance(first, TrainSpec):
+        changed = changed_fields(first, spec.model_copy(update={"seed": first.seed}))
         fields = ", ".join(f"{key} {_shown(new)} instead of {_shown(old)}" for key, (old, new) in changed.items())
         text = f"as {reference.label}, but {fields or 'with another seed'}"
     seeds = f"{'seed' if len(group.seeds) == 1 else 'seeds'} {', '.join(map(str, group.seeds))}"
-    return f"{group.label}: {text}; {seeds} ({', '.join(run.path.name for run in group.runs)})"
+    return f"{group.label}: {text}; {seeds} ({names})"
 
 
 def _shown(value: object) -> str:
@@ -155,7 +165,9 @@ def _shown(value: object) -> str:
 
 def _evaluations(run: RunDirectory) -> dict[Examples, dict[int, StoredEvaluation]]:
     """The evaluations of a run's last weights, by attack and examples, and by the number of examples."""
-    weights = run.read_record().weights_sha256[:16]
+    described = run.read_any_spec()
+    network = described.network if isinstance(described, UserModelSpec) else run.read_record().weights_sha256
+    weights = network[:16]
     found: dict[Examples, dict[int, StoredEvaluation]] = {}
     for one in run.evaluations():
         spec = one.record.spec

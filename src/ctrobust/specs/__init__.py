@@ -25,6 +25,7 @@ from ctrobust.specs.defaults import (
     read_toml,
     train_spec,
 )
+from ctrobust.specs.factory_name import NETWORK_NAMES, is_factory
 from ctrobust.specs.jobs import (
     EmbeddingJob,
     EvaluationJob,
@@ -49,14 +50,15 @@ from ctrobust.specs.recipe import (
 )
 from ctrobust.specs.recipe_description import describe_recipe
 from ctrobust.specs.run_spec import EvaluationSpec, ModelSpec, ScheduleSpec, TrainSpec
+from ctrobust.specs.user_model_spec import RunSpec, UserModelSpec
 from ctrobust.specs.verdict_spec import VerdictSpec
 
 __all__ = [
-    "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec", "CurveSpec",
-    "EmbeddingJob", "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec", "ModelSpec",
-    "NaturalSpec", "RecipeSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob", "VerdictJob", "VerdictSpec",
-    "WeightsJob",
-    "attack_revision", "canonical", "canonical_attack", "changed_fields", "defaults_for", "describe",
-    "describe_recipe", "differences", "from_canonical", "given_only", "is_range", "merge", "override", "parse_range",
-    "read_description", "read_toml", "required_training", "spec_hash", "train_spec",
+    "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "NETWORK_NAMES", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec",
+    "CurveSpec", "EmbeddingJob", "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec",
+    "ModelSpec", "NaturalSpec", "RecipeSpec", "RunSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob",
+    "UserModelSpec", "VerdictJob", "VerdictSpec", "WeightsJob", "attack_revision", "canonical", "canonical_attack",
+    "changed_fields", "defaults_for", "describe", "describe_recipe", "differences", "from_canonical", "given_only",
+    "is_factory", "is_range", "merge", "override", "parse_range", "read_description", "read_toml", "required_training",
+    "spec_hash", "train_spec",
 ]  # fmt: skip

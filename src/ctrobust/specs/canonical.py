@@ -9,9 +9,11 @@ from pydantic import BaseModel, ValidationError
 
 from ctrobust.errors import SpecError
 from ctrobust.specs.run_spec import TrainSpec
+from ctrobust.specs.user_model_spec import RunSpec, UserModelSpec
 from ctrobust.specs.validation_errors import explain
 
 SCHEMA = 1
+_KINDS: dict[str, type[RunSpec]] = {"TrainSpec": TrainSpec, "UserModelSpec": UserModelSpec}
 
 
 def canonical(spec: BaseModel) -> str:
@@ -35,7 +37,7 @@ def describe(spec: BaseModel) -> str:
     return json.dumps(content, indent=2) + "\n"
 
 
-def read_description(text: str) -> TrainSpec:
+def read_description(text: str) -> RunSpec:
     """Read the text of a spec.json. Only its canonical part counts; the oldest files hold nothing else."""
     try:
         content = json.loads(text)
@@ -46,17 +48,18 @@ def read_description(text: str) -> TrainSpec:
     return from_canonical(text)
 
 
-def from_canonical(text: str) -> TrainSpec:
-    """Read the canonical JSON of a training run; another schema or kind is an error."""
+def from_canonical(text: str) -> RunSpec:
+    """Read the canonical JSON of a training run, or of a network of the user; another schema or kind is an error."""
     try:
         fields = json.loads(text)
         schema, kind = fields.pop("schema"), fields.pop("kind")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise SpecError(f"not a spec: {error!r}") from None
-    if (schema, kind) != (SCHEMA, "TrainSpec"):
-        raise SpecError(f"a spec of schema {schema}, kind {kind}; this version reads schema {SCHEMA}, kind TrainSpec")
+    if schema != SCHEMA or kind not in _KINDS:
+        known = " or ".join(_KINDS)
+        raise SpecError(f"a spec of schema {schema}, kind {kind}; this version reads schema {SCHEMA}, kind {known}")
     try:
-        return TrainSpec.model_validate_json(json.dumps(fields))
+        return _KINDS[kind].model_validate_json(json.dumps(fields))
     except ValidationError as error:
         raise SpecError(explain(error)) from None
 

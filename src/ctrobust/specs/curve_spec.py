@@ -20,3 +20,4 @@ class CurveSpec(SpecModel):
     weights: str = Field(description="the first 16 digits of the SHA-256 of the weights file")
     contents: str | None = Field(default=None, description="the digest of data that differ from the published ones")
     revision: int = Field(default=0, description="the revision of the attack")
+    repeats: Count = Field(default=1, description="the passes that are averaged, if the network draws at random")

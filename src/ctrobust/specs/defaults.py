@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from ctrobust.errors import SpecError, closest
 from ctrobust.regular_file import read_regular_file
+from ctrobust.specs.factory_name import is_factory
 from ctrobust.specs.methods import METHODS
 from ctrobust.specs.recipe import RECIPE_SPECS, AdversarialSpec, recipe_name
 from ctrobust.specs.run_spec import TrainSpec
@@ -43,6 +44,7 @@ def defaults_for(fields: Mapping[str, Any], train_images: int | None = None) -> 
     """The defaults that follow from the given data, recipe and schedule.
 
     Adversarial training has no dropout, later milestones and a warm-up before them; on CIFAR it has the recipe's rate.
+    A network of the user is trained as it is, unless a method is named.
     `train_images`, the number of training images of data of the user, makes the batch size fit them.
 
     Example:
@@ -53,6 +55,9 @@ def defaults_for(fields: Mapping[str, Any], train_images: int | None = None) -> 
     defaults = DATA_DEFAULTS.get(str(data), {})
     if train_images is not None:
         defaults = {**defaults, "batch_size": fitting_batch_size(train_images)}
+    model = fields.get("model")
+    if "method" not in fields and isinstance(model, Mapping) and is_factory(str(model.get("name"))):
+        defaults = merge(defaults, {"model": {"noise": "none"}})
     recipe = RECIPE_SPECS.get(str(recipe_name(fields.get("recipe"))))
     if recipe is None or not issubclass(recipe, AdversarialSpec):
         return dict(defaults)
@@ -108,7 +113,7 @@ def train_spec(fields: Mapping[str, Any], train_images: int | None = None) -> Tr
         raise SpecError(f"method = {method!r} is unknown; {closest(method, METHODS)}")
     if "method" in fields and (name := recipe_name(given.get("recipe", {}))) in RECIPE_SPECS and name != "natural":
         raise SpecError(f"method = {method!r} belongs to natural training and cannot be combined with recipe {name}")
-    return _validated(merge(merge(defaults_for(given, train_images), METHODS[method]), given))
+    return _validated(merge(merge(defaults_for(fields, train_images), METHODS[method]), given))
 
 
 def _validated(fields: Mapping[str, Any]) -> TrainSpec:

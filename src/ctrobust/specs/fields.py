@@ -13,7 +13,7 @@ Gamma = Annotated[float, Field(ge=0, le=100), Unsigned]  # a larger gamma would 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-def _fraction(value: Any) -> Any:
+def parse_fraction(value: Any) -> Any:
     """Convert text like "8/255" to a number; leave anything else for the validator to reject."""
     try:
         above, _, below = value.partition("/")
@@ -22,7 +22,7 @@ def _fraction(value: Any) -> Any:
         return value
 
 
-Radius = Annotated[float, BeforeValidator(_fraction), Field(gt=0, le=1)]
+Radius = Annotated[float, BeforeValidator(parse_fraction), Field(gt=0, le=1)]
 
 
 class SpecModel(BaseModel):

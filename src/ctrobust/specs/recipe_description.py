@@ -18,7 +18,10 @@ def describe_recipe(spec: TrainSpec) -> str:
     """
     changed = spec.recipe.model_dump(exclude_defaults=True, exclude={"name"})
     if isinstance(spec.recipe, NaturalSpec):
-        shown = {"recipe": changed, "model": spec.model.model_dump(exclude_defaults=True, exclude={"name", "width"})}
+        shown = {
+            "recipe": changed,
+            "model": spec.model.model_dump(exclude_defaults=True, exclude={"name", "width", "head"}),
+        }
         given = given_only(shown)
         return next((name for name, fields in METHODS.items() if fields == given), _fields("natural", changed))
     return _fields(spec.recipe.name, changed)

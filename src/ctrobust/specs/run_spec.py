@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from ctrobust.specs.factory_name import NETWORK_NAMES, NetworkName, is_factory
 from ctrobust.specs.fields import Count, NonNegative, Positive, Share, SpecModel
 from ctrobust.specs.recipe import NaturalSpec, RecipeSpec
 
@@ -12,10 +13,11 @@ class ModelSpec(SpecModel):
     """The network: its architecture, and the regularizers in its head (`noise`) and its feature maps (`maps`).
 
     Constants of `maps` that are None are the paper's: DropBlock drops 0.1 in blocks of 3, Disout distorts 0.09 in
-    blocks of 6 with alpha = 5.
+    blocks of 6 with alpha = 5. `name` may be a factory of the user, `package.module:function`; its network is trained
+    as it is, or with `noise` before its last layer.
     """
 
-    name: Literal["mnistnet", "vgg16", "resnet18", "resnet50", "preactresnet18"] = "mnistnet"
+    name: NetworkName = Field(default="mnistnet", examples=list(NETWORK_NAMES))
     width: Annotated[int, Field(ge=2)] = 64
     noise: Literal["dropout", "dropconnect", "none"] = "dropout"
     drop: Share = 0.5
@@ -25,6 +27,29 @@ class ModelSpec(SpecModel):
     )
     maps_block: Count | None = Field(default=None, description="Side of the blocks of dropblock and disout.")
     maps_alpha: NonNegative | None = Field(default=None, description="Strength of the distortion of disout.")
+    head: str | None = Field(
+        default=None, description="Layer of a network of your own before which `noise` is put; its last linear layer."
+    )
+
+    @property
+    def is_user_network(self) -> bool:
+        """Whether a factory of the user builds the network."""
+        return is_factory(self.name)
+
+    @model_validator(mode="after")
+    def _check_user_network(self) -> Self:
+        if not self.is_user_network:
+            if self.head is not None:
+                raise ValueError(f"head = {self.head!r} is for a network of your own, got {self.name!r}")
+            return self
+        for name in ("width", "maps"):
+            if getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)} is for the networks of ctrobust; set it inside {self.name}"
+                )
+        if self.head is not None and self.noise == "none":
+            raise ValueError(f"head = {self.head!r} is where noise is put, and noise is 'none'; choose dropout")
+        return self
 
     @model_validator(mode="after")
     def _check_maps(self) -> Self:
@@ -131,3 +156,4 @@ class EvaluationSpec(SpecModel):
     weights: str = Field(description="the first 16 digits of the SHA-256 of the weights file")
     contents: str | None = Field(default=None, description="the digest of data that differ from the published ones")
     revision: int = Field(default=0, description="the revision of the attack that made the outcomes")
+    repeats: Count = Field(default=1, description="the passes that are averaged, if the network draws at random")

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ctrobust.errors import InUseError, RunError, SpecError
-from ctrobust.specs import EvaluationSpec, TrainSpec, describe, read_description, spec_hash
+from ctrobust.specs import EvaluationSpec, RunSpec, TrainSpec, UserModelSpec, describe, read_description, spec_hash
 from ctrobust.store.atomic import damaged_name, is_leftover, remove_leftovers, write_atomic
 from ctrobust.store.directory_lock import DirectoryLock
 from ctrobust.store.metrics_lines import parse_metrics
@@ -24,14 +24,17 @@ from ctrobust.store.spec_edits import find_edit
 _UNDO = "restore the file, or start a new run with another --out"
 
 
-def directory_name(spec: TrainSpec) -> str:
+def directory_name(spec: RunSpec) -> str:
     """The default name of a run's directory: its data, its network and the hash of its spec.
+
+    That of a network of the user that was trained elsewhere begins with its factory.
 
     Example:
         >>> directory_name(TrainSpec(data="folder:my pictures"))
         'folder-my-pictures-mnistnet-b845a2509bf2c4be'
     """
-    return f"{re.sub('[^A-Za-z0-9.]+', '-', spec.data)}-{spec.model.name}-{spec_hash(spec)}"
+    words = (spec.factory, spec.data) if isinstance(spec, UserModelSpec) else (spec.data, spec.model.name)
+    return "-".join([*(re.sub("[^A-Za-z0-9.]+", "-", word) for word in words), spec_hash(spec)])
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,17 @@ class RunDirectory:
             yield
 
     def read_spec(self) -> TrainSpec:
-        """Read the spec; one that was edited after it was written is refused."""
+        """Read the spec of a training; one that was edited after it was written is refused."""
+        spec = self.read_any_spec()
+        if isinstance(spec, UserModelSpec):
+            raise RunError(
+                f"{self.path} holds evaluations of {spec.factory}, which was not trained here; name the factory and "
+                f"its weights: ctrobust evaluate {spec.factory} --weights FILE --data {spec.data} --out {self.path}"
+            )
+        return spec
+
+    def read_any_spec(self) -> RunSpec:
+        """Read the spec of a training, or of a network of the user that was trained elsewhere."""
         try:
             text = self.spec_file.read_text(encoding="utf-8")
             spec = read_description(text)
@@ -184,7 +197,7 @@ class RunDirectory:
             raise RunError(f"{self.spec_file} was changed after it was written: {edit}; {_UNDO}")
         return spec
 
-    def write_spec(self, spec: TrainSpec) -> None:
+    def write_spec(self, spec: RunSpec) -> None:
         write_atomic(self.spec_file, describe(spec).encode())
 
     def clear(self) -> None:

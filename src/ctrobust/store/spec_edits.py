@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from ctrobust.specs import TrainSpec, spec_hash
+from ctrobust.specs import RunSpec, spec_hash
 
 
-def find_edit(content: dict[str, Any], spec: TrainSpec) -> str | None:
+def find_edit(content: dict[str, Any], spec: RunSpec) -> str | None:
     """How a spec.json differs from what was written for its canonical fields; the oldest files hold nothing else."""
     if "canonical" not in content:
         return None

@@ -61,7 +61,8 @@ def _loss_of_first_batch(state: TrainingState) -> float:
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     training = model.training
     set_step(model, seed=spec.seed, step=progress.step, keys=state.fabric.to_device(index), progress=0.0)
-    logits = UnwrappedModel(model.train(), state.fabric)(x)
+    with state.network_draws():
+        logits = UnwrappedModel(model.train(), state.fabric)(x)
     model.train(training)
     for name, buffer in model.named_buffers():
         buffer.copy_(buffers[name])

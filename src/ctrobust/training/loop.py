@@ -36,8 +36,12 @@ def train(
     callback: TrainingCallback | None = None,
     checkpointing: CheckpointPolicy | None = None,
     devices: Devices | None = None,
+    factory: str | None = None,
 ) -> RunRecord:
     """Train a spec, from the start or from the last checkpoint, and return the record.
+
+    A spec whose network is built by a factory of the user needs that `factory` again, also to resume: no file chooses
+    which code is run.
 
     Raises:
         InputError: an argument has the wrong type, or the data do not fit the spec.
@@ -57,7 +61,7 @@ def train(
     test_set = data.load(spec.data, "test", data_root)
     check_validation_count(train_set, spec.validation)  # before anything is written
     callback, checkpointing = callback or NoCallback(), checkpointing or CheckpointPolicy()
-    return launch(fabric, _train, spec, run, train_set, test_set, resume, callback, checkpointing)
+    return launch(fabric, _train, spec, run, train_set, test_set, resume, callback, checkpointing, factory)
 
 
 def _train(
@@ -69,10 +73,11 @@ def _train(
     resume: bool,
     callback: TrainingCallback,
     checkpointing: CheckpointPolicy,
+    factory: str | None = None,
 ) -> RunRecord:
     """Train in one process of the run; only the process with rank 0 writes files."""
     main = fabric.is_global_zero
-    state = TrainingState.begin(spec, train_set, fabric)
+    state = TrainingState.begin(spec, train_set, fabric, factory)
     with contextlib.ExitStack() as stack:
         opened = open_run(stack, fabric, run, spec, resume=resume)
         if opened.has_checkpoint:

@@ -1,5 +1,6 @@
 """A run in memory: model, optimizer and recipe as the spec describes them, and their training step."""
 
+import contextlib
 import copy
 import inspect
 import warnings
@@ -15,6 +16,7 @@ from lightning_fabric import Fabric
 from ctrobust import data, draws
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError
+from ctrobust.evaluation import check_network
 from ctrobust.losses import LOSSES
 from ctrobust.models import Classifier, build_from_spec, save_weights
 from ctrobust.recipes import RECIPES, AttackableModel, OnlineSmoothing, Processes, Recipe
@@ -44,12 +46,18 @@ def build_recipe(
     return kind(**fields, **{name: value for name, value in shared.items() if name in taken})
 
 
-def build_model(spec: TrainSpec, train: Dataset) -> Classifier:
-    """Make the network with initial weights drawn from the seed; torch's global generator is left unchanged."""
+def build_model(spec: TrainSpec, train: Dataset, factory: str | None = None) -> Classifier:
+    """Make the network with initial weights drawn from the seed; torch's global generator is left unchanged.
+
+    `factory` builds a network of the user, which is checked on two images.
+    """
+    size = (train.images.shape[2], train.images.shape[3])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        size = (train.images.shape[2], train.images.shape[3])
-        return build_from_spec(spec.model, train.in_channels, train.num_classes, train.mean, train.std, size)
+        model = build_from_spec(spec.model, train.in_channels, train.num_classes, train.mean, train.std, size, factory)
+    if spec.model.is_user_network:
+        check_network(model, train, spec.model.name)
+    return model
 
 
 def build_optimizer(spec: TrainSpec, model: Classifier) -> torch.optim.SGD:
@@ -86,8 +94,10 @@ class TrainingState:
     last_good: dict[str, Classifier]
 
     @classmethod
-    def begin(cls, spec: TrainSpec, train: Dataset, fabric: Fabric | None = None) -> "TrainingState":
-        """Make the state before the first step."""
+    def begin(
+        cls, spec: TrainSpec, train: Dataset, fabric: Fabric | None = None, factory: str | None = None
+    ) -> "TrainingState":
+        """Make the state before the first step; `factory` builds a network of the user."""
         contents = None if train.verified else train.digest()
         train, validation_set = hold_out(train, spec.validation)
         if len(train) % spec.batch_size in range(1, spec.world_size):
@@ -97,7 +107,7 @@ class TrainingState:
             )
         fabric = fabric or Devices(accelerator="cpu").fabric(spec)
         processes = FabricProcesses(fabric)
-        model = build_model(spec, train)
+        model = build_model(spec, train, factory)
         with warnings.catch_warnings():  # newer versions of torch renamed the argument, older ones know only this name
             warnings.filterwarnings("ignore", message=".*broadcast_buffers.* is deprecated")
             wrapped, optimizer = fabric.setup(model, build_optimizer(spec, model))
@@ -142,6 +152,7 @@ class TrainingState:
         save_weights(
             path, self.result, self.spec.model,
             in_channels=self.train.in_channels, classes=self.train.classes, data=self.train.name,
+            image_size=(self.train.images.shape[2], self.train.images.shape[3]),
         )  # fmt: skip
 
     def save_last_good(self) -> None:
@@ -207,17 +218,28 @@ class TrainingState:
         keys = fabric.to_device(share)
         self.processes.share_buffers(self.model)
         set_step(self.model, seed=spec.seed, step=progress.step, keys=keys, progress=progress.step / self.steps)
-        for loss in _explain_batchnorm_error(self.recipe(self.wrapped, x, y, keys), len(share)):
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.rate(progress.step)
-                group["momentum"] = cycled_momentum(spec.schedule, spec.momentum, progress.step, self.steps)
-            self.optimizer.zero_grad(set_to_none=True)
-            fabric.backward(loss if weight == 1 else loss * weight)
-            self.optimizer.step()
-            if self.average:
-                self.average.update(self.model, progress.step)
-            progress.step += 1
+        with self.network_draws():
+            for loss in _explain_batchnorm_error(self.recipe(self.wrapped, x, y, keys), len(share)):
+                for group in self.optimizer.param_groups:
+                    group["lr"] = self.rate(progress.step)
+                    group["momentum"] = cycled_momentum(spec.schedule, spec.momentum, progress.step, self.steps)
+                self.optimizer.zero_grad(set_to_none=True)
+                fabric.backward(loss if weight == 1 else loss * weight)
+                self.optimizer.step()
+                if self.average:
+                    self.average.update(self.model, progress.step)
+                progress.step += 1
         return loss.detach() * len(share)
+
+    @contextlib.contextmanager
+    def network_draws(self) -> Iterator[None]:
+        """Seed torch's generator by the step for a network of the user, whose own dropout then resumes to the same."""
+        if not self.spec.model.is_user_network:
+            yield
+            return
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(draws.stream(self.spec.seed, "network", self.progress.step, self.processes.index))
+            yield
 
 
 def _explain_batchnorm_error(losses: Iterator[torch.Tensor], count: int) -> Iterator[torch.Tensor]:

@@ -156,12 +156,11 @@
   function runPart(key) {
     const run = data.runs[key];
     return [
-      make("h4", "Train it again"),
-      commandLine(run.command),
+      ...(run.command ? [make("h4", "Train it again"), commandLine(run.command)] : []),
       make("h4", "Check the stored numbers"),
       commandLine(run.check),
       facts(run.facts),
-      folded("Full spec of the training", facts(run.spec)),
+      folded("Full spec", facts(run.spec)),
       folded("Versions, commit and environment of the training", environment(run.environment)),
     ];
   }

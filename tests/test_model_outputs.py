@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from ctrobust import evaluate
 from ctrobust.attacks import Attack, fuse, parse
 from ctrobust.attacks.fused import FusedModel
-from ctrobust.attacks.model_outputs import as_logits
 from ctrobust.errors import InputError
+from ctrobust.model_outputs import as_logits
 
 Z, OTHER = torch.arange(6.0).view(2, 3), torch.ones(2, 5)
 
