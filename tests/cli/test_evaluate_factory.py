@@ -191,6 +191,17 @@ def test_changed_code_is_noticed(inside: Inside, monkeypatch: pytest.MonkeyPatch
     assert "computes otherwise than when run was made, with the same weights: its code has changed" in err
 
 
+def test_curves_and_the_form_of_robustbench(inside: Inside, tmp_path: Path) -> None:
+    line = f"evaluate {NETS}:linear {ON_DIGITS} --out run"
+    curve = inside(f"{line} --attack fgsm --eps 0.02..0.06")
+    assert curve.code == 0, curve.err
+    assert list((tmp_path / "run").rglob("*fgsm*.npz"))
+    entry = inside(f"{line} --attack autoattack:eps=0.1,queries=20 --robustbench entry.json")
+    assert entry.code == 0, entry.err
+    found = json.loads((tmp_path / "entry.json").read_bytes())
+    assert (found["architecture"], found["number_forward_passes"]) == (f"{NETS}:linear", 1)
+
+
 def test_a_black_box_is_attacked_by_square(inside: Inside) -> None:
     assert "can be attacked by square" in inside(f"evaluate {NETS}:black_box --data digits --attack fgsm:eps=0.1").err
     found = document(inside, f"evaluate {NETS}:black_box --data digits --limit 20 --attack square:eps=0.2,queries=30")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ctrobust.outcomes import Evaluation
-from ctrobust.specs import EvaluationSpec, TrainSpec, spec_hash, train_spec
+from ctrobust.specs import EvaluationSpec, TrainSpec, UserModelSpec, spec_hash, train_spec
 from ctrobust.store import EvaluationFacts, OutcomeSummary, RunDirectory, RunRecord, write_outcomes
 from ctrobust.store.records import CollapseRecord, RunData
 
@@ -93,3 +93,15 @@ def add_evaluations(
         attacked = draw_outcomes(draw_seed, robust, count, len(classes))
         one = spec.model_copy(update={"attack": attack})
         write_outcomes(run.outcomes_file(one), one, attacked, file, facts)
+
+
+def make_user_run(path: Path, *, draw_seed: int = 1, mean: tuple[float, ...] | None = None) -> RunDirectory:
+    """Write the evaluations of a network that was trained elsewhere."""
+    run = RunDirectory(path)
+    std = None if mean is None else (0.5,) * len(mean)
+    run.write_spec(
+        UserModelSpec(factory="nets:wide", data="digits", network=WEIGHTS, weights="cd" * 32, mean=mean, std=std)
+    )
+    attacks = (("fgsm:eps=0.1", 0.7), ("pgd:eps=0.1", 0.5))
+    add_evaluations(run, "digits", attacks, count=120, classes=CLASSES, draw_seed=draw_seed)
+    return run

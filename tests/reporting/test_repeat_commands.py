@@ -12,9 +12,9 @@ from ctrobust.experiments import PRESETS, experiment
 from ctrobust.reporting.repeat_commands import evaluate_command, train_command
 from ctrobust.reporting.report_models import networks_of
 from ctrobust.reporting.report_runs import read_runs
-from ctrobust.specs import TrainSpec, train_spec
+from ctrobust.specs import TrainSpec, merge, train_spec
 from ctrobust.store import Store
-from tests.reporting.made_runs import make_run
+from tests.reporting.made_runs import make_run, make_user_run
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -54,3 +54,29 @@ def test_an_evaluation_names_everything_that_differs_from_the_defaults(tmp_path:
         f"ctrobust evaluate {path} --limit 120",
         f"ctrobust evaluate {path} --attack 'pgd:eps=0.1,loss=sce(gamma=5)' --limit 120",
     ]
+
+
+def test_a_network_that_was_trained_elsewhere_is_named_by_its_factory(tmp_path: Path) -> None:
+    run = make_user_run(tmp_path / "theirs", mean=(0.5,))
+    (network,) = networks_of(read_runs([run.path]).runs[0])
+    (record,) = [one.record for one in network.evaluations if one.attack.startswith("pgd")]
+    assert evaluate_command(network, record) == (
+        f"ctrobust evaluate nets:wide --weights WEIGHTS --mean 0.5 --std 0.5 --data digits --out {run.path} "
+        "--attack pgd:eps=0.1 --limit 120"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "options"),
+    [
+        ({}, "--model nets:wide"),
+        ({"method": "mdl"}, "--model nets:wide --set model.noise=dropout --set recipe.rho=1 --set recipe.samples=4"),
+        (
+            {"model": {"noise": "dropout", "head": "fc"}},
+            "--model nets:wide --set model.head=fc --set model.noise=dropout",
+        ),
+    ],
+)
+def test_a_training_of_a_network_of_the_user(fields: dict[str, Any], options: str) -> None:
+    spec = train_spec(merge(fields, {"data": "mnist", "model": {"name": "nets:wide"}}))
+    assert train_command(spec, "again") == f"ctrobust train --data mnist {options} --out again"

@@ -16,6 +16,7 @@ from ctrobust.reporting.comparison_renderings import (
 )
 from ctrobust.reporting.run_comparison import compare_runs, group_runs
 from ctrobust.store import RunDirectory
+from tests.reporting.made_runs import make_run, make_user_run
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -121,3 +122,15 @@ def test_wrong_runs_are_refused(tmp_path: Path) -> None:
     (copied / "record.json").unlink()
     with pytest.raises(RunError, match="is not finished"):
         compare_runs([*runs(DROPOUT), RunDirectory(copied)])
+
+
+def test_networks_that_were_trained_elsewhere(tmp_path: Path) -> None:
+    trained, theirs = make_run(tmp_path / "trained"), make_user_run(tmp_path / "theirs", draw_seed=2)
+    other = make_user_run(tmp_path / "other", draw_seed=3, mean=(0.5,))
+    comparison = compare_runs([theirs, trained, other])
+    assert [group.seeds for group in comparison.groups] == [(), (0,), ()]
+    assert len(comparison.attacks) == 6
+    first, second, third = comparison_heading(comparison)
+    assert first == "A: digits, nets:wide, trained elsewhere (theirs)"
+    assert second == "B: digits, mnistnet, natural; seed 0 (trained)"
+    assert third == "C: digits, nets:wide, trained elsewhere (other)"

@@ -41,7 +41,7 @@ def write_robustbench(
         limit=limit,
         masking=ball.masking,
         version=__version__,
-        passes=target.network.repeats,
+        repeats=target.network.repeats,
     )
     entry = robustbench_entry(facts, ball.evaluations, ball.attack)
     write_atomic(file, (json.dumps(entry, indent=2) + "\n").encode())

@@ -21,7 +21,7 @@ class EntryFacts:
         limit: the number of images asked for; None is the whole split.
         masking: the level of the masking verdict at this radius; None if there is none.
         version: of this package.
-        passes: the forward passes of one classification; several if the network draws at random.
+        repeats: the forward passes of one classification; several if the network draws at random.
     """
 
     name: str
@@ -33,7 +33,7 @@ class EntryFacts:
     limit: int | None
     masking: str | None
     version: str
-    passes: int = 1
+    repeats: int = 1
 
 
 def robustbench_entry(facts: EntryFacts, evaluations: Mapping[str, Evaluation], autoattack: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def robustbench_entry(facts: EntryFacts, evaluations: Mapping[str, Evaluation], 
         "name": facts.name,
         "authors": "",
         "additional_data": False,
-        "number_forward_passes": facts.passes,
+        "number_forward_passes": facts.repeats,
         "dataset": facts.dataset,
         "venue": "N/A",
         "architecture": facts.architecture,
