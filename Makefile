@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint types unit slow torture lock benchmark strength clean
+.PHONY: demo test lint types unit slow docs torture lock benchmark strength clean
 
 demo: .venv/.done
 	$(BIN)/ctrobust demo
@@ -23,8 +23,13 @@ unit: .venv/.done .peers/.done
 
 # Tests that are slow by nature: every table and figure at the smallest size, the demo, several processes, kills, and
 # attacks against the reference implementation. CI runs them after `make test`.
-slow: .venv/.done .peers/.done
+slow: .venv/.done .peers/.done docs
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal -m slow --timeout 1800 --durations=10 tests
+
+# The site, in docs/build/html; a warning is an error. The pages' code blocks are tests of `make test` and `make slow`.
+docs: .venv/.done
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet --builder html docs docs/build/html
+	@echo "docs/build/html/index.html"
 
 # Longer than CI should take, half an hour: kills, full disks, damaged and hostile files; as root it mounts disks too.
 torture: .venv/.done
@@ -61,4 +66,4 @@ strength: .venv/.done .peers/.done
 	touch $@
 
 clean:
-	rm -rf .venv .peers .peers-benchmark .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build
+	rm -rf .venv .peers .peers-benchmark .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build docs/build

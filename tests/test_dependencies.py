@@ -27,7 +27,6 @@ NOT_IMPORTED = {
     "pytest-xdist": "a plugin of pytest",
     "ruff": "a command of make lint",
     "sphinx": "the command that builds the documentation",
-    "sybil": "tests the examples of the documentation",
     "vl-convert-python": "charts of the figures as pictures",
 }
 """Dependencies that no Python file here imports, and why they are needed."""

@@ -1,7 +1,6 @@
 import re
 import subprocess
 import sys
-import tomllib
 import types
 from importlib.metadata import distribution
 from pathlib import Path
@@ -9,19 +8,6 @@ from pathlib import Path
 import pytest
 
 import ctrobust as ct
-from ctrobust import specs
-
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def blocks(language: str) -> list[str]:
-    """The code blocks of the README and the docs in one language."""
-    found = []
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        found += re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return found
 
 
 @pytest.mark.parametrize("name", [name for name in ct.__all__ if name not in ("__version__", "evaluate", "load")])
@@ -71,22 +57,3 @@ def test_the_installed_package_is_typed_and_of_one_version() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", ct.__version__)
     (script,) = [entry for entry in installed.entry_points if entry.group == "console_scripts"]
     assert (script.name, script.value) == ("ctrobust", "ctrobust.__main__:main")
-
-
-def test_each_python_example_runs_by_itself(tmp_path: Path) -> None:
-    """Each block of the README and the docs in a namespace of its own, without a warning."""
-    found = blocks("python")
-    assert len(found) >= 8
-    (tmp_path / "results").symlink_to(ROOT / "results")
-    program = f"for block in {found!r}:\n    print(block)\n    exec(block, {{}})\n"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=240
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_spec_files_in_the_docs_are_specs() -> None:
-    found = blocks("toml")
-    assert len(found) >= 2
-    for block in found:
-        assert specs.train_spec(tomllib.loads(block)) != specs.TrainSpec()
