@@ -13,7 +13,6 @@ version = release = ctrobust.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 exclude_patterns = ["build"]
-myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
@@ -22,6 +21,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_copyright = False
 html_show_sphinx = False
+html_copy_source = False
 pygments_style = "default"
 pygments_dark_style = "github-dark"
 
