@@ -2,9 +2,13 @@
 
 import re
 import types
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
+from sphinx import addnodes
+
 import ctrobust
+from ctrobust.attacks import Attack
 
 project = "ctrobust"
 author = "The ctrobust authors"
@@ -26,7 +30,7 @@ pygments_style = "default"
 pygments_dark_style = "github-dark"
 
 autosummary_generate = False
-autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource", "no-value": True}
+autodoc_default_options = {"members": True, "member-order": "bysource"}
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
@@ -35,7 +39,7 @@ add_module_names = False
 python_maximum_signature_line_length = 88
 python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
-napoleon_use_ivar = True
+napoleon_custom_sections = [("Attributes", "params_style")]
 
 nitpick_ignore_regex = [
     (r"py:.*", r"(?!ctrobust).*"),  # names of other packages: there is no network to look them up in
@@ -65,6 +69,29 @@ def read_as_plain_text(_: object, what: str, __: str, documented: object, ___: o
         lines += ["", ".. autosummary::", "   :nosignatures:", "", *(f"   {name}" for name in names), ""]
 
 
+def show_fields(
+    _: object, what: str, __: str, documented: object, ___: object, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Show the fields of an attack: its class checks the arguments of any call before they are set."""
+    if what == "class" and isinstance(documented, type) and issubclass(documented, Attack):
+        return (f"({', '.join(map(_field, fields(documented)))})" if is_dataclass(documented) else ""), returned
+    return signature, returned
+
+
+def _field(field: "Field[Any]") -> str:
+    return field.name if field.default is MISSING else f"{field.name}={field.default!r}"
+
+
+def hide_values(_: object, __: str, kind: str, content: Any) -> None:
+    """Leave out the values of registries, which are long and contain addresses."""
+    if kind == "data":
+        for node in list(content.parent.findall(addnodes.desc_annotation)):
+            if node.astext().startswith(" = "):
+                node.parent.remove(node)
+
+
 def setup(app: Any) -> None:
     """Connect before napoleon, which reads the sections of a docstring."""
     app.connect("autodoc-process-docstring", read_as_plain_text, priority=400)
+    app.connect("autodoc-process-signature", show_fields)
+    app.connect("object-description-transform", hide_values)

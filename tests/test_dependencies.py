@@ -26,7 +26,6 @@ NOT_IMPORTED = {
     "pytest-timeout": "a plugin of pytest",
     "pytest-xdist": "a plugin of pytest",
     "ruff": "a command of make lint",
-    "sphinx": "the command that builds the documentation",
     "vl-convert-python": "charts of the figures as pictures",
 }
 """Dependencies that no Python file here imports, and why they are needed."""

@@ -37,6 +37,7 @@ SLOW: dict[str, str] = {
     r"--preset smoke$": "it trains every network of a table",
     r"--executor ray\b": "it starts a Ray cluster on this machine",
     r"^ctrobust evaluate .*--verdict": "it runs fourteen tests",
+    r"^ctrobust evaluate .*--attack autoattack": "it makes thousands of passes per image",
     r"^ctrobust train .*--devices ": "it starts two processes",
     r"^ctrobust sweep gammas.toml --workers ": "it trains four networks in worker processes",
 }
