@@ -14,6 +14,7 @@ class EndsWith(NamedTuple):
 
 
 RUNS_UNTIL: dict[str, EndsWith] = {
+    r"^ctrobust evaluate nets:wide .*--data cifar10\b": EndsWith(4, "the data set is not in the package"),
     r"^ctrobust train .*--data (cifar10|fashion-mnist|mnist)\b": EndsWith(4, "the data set is not in the package"),
     r"^ctrobust (evaluate|compare|verify|train --out|train --resume --out) runs/(NAME|A|cifar-madry-g3)\b": EndsWith(
         5, "the run is one of the reader"
