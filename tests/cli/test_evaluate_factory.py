@@ -71,6 +71,7 @@ def test_it_is_shown_compared_reported_and_verified(inside: Inside, tmp_path: Pa
     assert f"network of {NETS}:linear, trained elsewhere" in page
     assert f"ctrobust evaluate {NETS}:linear --weights WEIGHTS --data digits --out runs/plain --attack fgsm" in page
     assert "is not finished" not in page
+    assert f"ctrobust evaluate {NETS}:linear --weights WEIGHTS --data digits --out runs/plain --verdict" in page
     checked = inside("verify runs/plain")
     assert checked.code == 0
     assert "nothing was attacked again" in checked.out

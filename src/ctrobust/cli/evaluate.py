@@ -4,8 +4,9 @@ import contextlib
 import json
 import shlex
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +24,11 @@ from ctrobust.cli.verdict_output import masking_verdict, print_verdict_lines, ve
 from ctrobust.errors import InputError
 from ctrobust.execution.target_options import TargetOptions
 
+if TYPE_CHECKING:
+    from ctrobust.execution import EvaluationTarget
+
+Report = Callable[[float, float, str], None]
+"""Called with the passes done, the passes in all and the stage."""
 MOST_AT_A_TIME = 1 << 16
 EVALUATE_EXAMPLE = "Example: ctrobust evaluate runs/demo/mdl --attack fgsm --attack s-pgd --eps 0.05 --eps 0.1"
 
@@ -130,27 +136,19 @@ def evaluate(
     check_picture_options(len(attacks), pictures, save_images)
     check_robustbench([str(one) for one in attacks], robustbench)
     sharding = execution.Sharding(workers, threads, executor, address)
-    with contextlib.ExitStack() as held:
-        with interruptible("nothing was stored yet"):
-            target = held.enter_context(execution.opened_target(options))
-        stored = target.run is not None
-        with (
-            resumed_by(_this_command if stored else lambda: None),
-            interruptible(_kept(stored=stored)),
-            attack_progress("evaluate", str(run)) as progress,
-        ):
-            evaluations = execution.evaluate_stored(
-                target.network,
-                target.data,
-                attacks or [None],
-                limit=limit,
-                chunk=chunk,
-                fuse=fuse,
-                progress=progress,
-                into=target.run,
-                sharding=sharding,
-            )
-            rows = list(evaluations)
+    with _attacking(options, "evaluate") as (target, progress):
+        evaluations = execution.evaluate_stored(
+            target.network,
+            target.data,
+            attacks or [None],
+            limit=limit,
+            chunk=chunk,
+            fuse=fuse,
+            progress=progress,
+            into=target.run,
+            sharding=sharding,
+        )
+        rows = list(evaluations)
     verdicts = execution.verdicts_beside(target.network, target.data, rows, target.run)
     if as_json:
         print_line(json.dumps({**evaluation_json(run, target.data, rows), **verdicts_json(verdicts)}, indent=2))
@@ -172,6 +170,25 @@ def evaluate(
                 print_saved_images(saved)
 
 
+@contextlib.contextmanager
+def _attacking(
+    options: TargetOptions, what: str
+) -> "Iterator[tuple[EvaluationTarget, Callable[[float, float, str], None]]]":
+    """Open the network and its data, and report progress; an interruption says what is stored and how to go on."""
+    from ctrobust import execution
+
+    with contextlib.ExitStack() as held:
+        with interruptible("nothing was stored yet"):
+            target = held.enter_context(execution.opened_target(options))
+        stored = target.run is not None
+        with (
+            resumed_by(_this_command if stored else lambda: None),
+            interruptible(_kept(stored=stored)),
+            attack_progress(what, str(options.target)) as progress,
+        ):
+            yield target, progress
+
+
 def _evaluate_curves(
     options: TargetOptions,
     texts: list[str],
@@ -187,21 +204,13 @@ def _evaluate_curves(
     from ctrobust import execution
 
     attacks, run = execution.curve_attacks(texts, radii), options.target
-    with contextlib.ExitStack() as held:
-        with interruptible("nothing was stored yet"):
-            target = held.enter_context(execution.opened_target(options))
-        stored = target.run is not None
-        with (
-            resumed_by(_this_command if stored else lambda: None),
-            interruptible(_kept(stored=stored)),
-            attack_progress("curve", str(run)) as progress,
-        ):
-            rows = list(
-                execution.curves_stored(
-                    target.network, target.data, attacks, radii, bisections=bisections, limit=limit, chunk=chunk,
-                    fuse=fuse, progress=progress, into=target.run,
-                )
-            )  # fmt: skip
+    with _attacking(options, "curve") as (target, progress):
+        rows = list(
+            execution.curves_stored(
+                target.network, target.data, attacks, radii, bisections=bisections, limit=limit, chunk=chunk, fuse=fuse,
+                progress=progress, into=target.run,
+            )
+        )  # fmt: skip
     if as_json:
         print_line(curves_json(run, target.data, rows))
     else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ctrobust.reporting.attack_titles import NORM_TITLES, read_attack
 from ctrobust.reporting.number_texts import count_text
+from ctrobust.reporting.repeat_commands import evaluate_words
 from ctrobust.reporting.report_models import Model, TrainedNetwork
 from ctrobust.reporting.report_sections import DataKey, Section
 from ctrobust.store.verdict_files import VerdictRecord
@@ -60,20 +61,19 @@ def verdict_view(section: Section, model: Model) -> VerdictView:
     """The worst verdict on the networks of a model; "not tested" with the command for it where none is stored."""
     found = [_network_verdict(section, network) for network in model.networks]
     order = ["none found", "not tested", "suspicious", "masked"]  # a seed that was not tested could be masked
-    seed, worst = max(
-        zip(model.seeds, found, strict=True),
+    network, worst = max(
+        zip(model.networks, found, strict=True),
         key=lambda pair: order.index(pair[1].level) if pair[1].level in order else 1,
     )
     if len(found) == 1:
         return worst
     which = "like the other seeds" if len({one.level for one in found}) == 1 else f"the worst of {len(found)} seeds"
-    return replace(worst, sentence=f"Seed {seed}, {which}: {worst.sentence}")
+    return replace(worst, sentence=f"Seed {network.seed}, {which}: {worst.sentence}")
 
 
 def _network_verdict(section: Section, network: TrainedNetwork) -> VerdictView:
     eps = "8/255" if section.headline is None else section.headline.condition.eps
-    weights = network.run.path if network.weights == "last" else network.run.path / "checkpoint" / "best.safetensors"
-    command = shlex.join(["ctrobust", "evaluate", str(weights), "--verdict", "--eps", eps])
+    command = shlex.join([*evaluate_words(network, section.key.data), "--verdict", "--eps", eps])
     stored = [one for one in network.run.verdicts if _belongs(one, section.key, network)]
     if not stored:
         return VerdictView("not tested", "It was not tested whether attacks fail for another reason.", (), command)
@@ -86,8 +86,7 @@ def _network_verdict(section: Section, network: TrainedNetwork) -> VerdictView:
 def _belongs(one: VerdictRecord, key: DataKey, network: TrainedNetwork) -> bool:
     if (one.spec.data, one.spec.split) != (key.data, key.split):
         return False
-    last = None if network.run.record is None else network.run.record.weights_sha256[:16]
-    return (one.spec.weights == last) == (network.weights == "last")
+    return (one.spec.weights == network.run.last_weights) == (network.weights == "last")
 
 
 def _sentence(one: VerdictRecord, evidence: Sequence[EvidenceView]) -> str:

@@ -90,21 +90,27 @@ def _text(value: Any) -> str:
     return json.dumps(value) if isinstance(value, list | tuple) else str(value)
 
 
+def evaluate_words(network: TrainedNetwork, data: str) -> list[str]:
+    """The beginning of a command on these weights: the network, and what only the user may name."""
+    run = network.run
+    if isinstance(run.spec, UserModelSpec):
+        return ["ctrobust", "evaluate", *_user_model_words(run.spec), "--data", data, "--out", str(run.path)]
+    weights = run.path if network.weights == "last" else run.path / "checkpoint" / "best.safetensors"
+    return [
+        "ctrobust", "evaluate", str(weights),
+        *(["--model", run.spec.model.name] if run.spec.model.is_user_network else []),
+        *(["--data", data] if data != run.spec.data else []),
+    ]  # fmt: skip
+
+
 def evaluate_command(network: TrainedNetwork, record: EvaluationRecord) -> str:
     """The command that attacks the same weights in the same way; outcomes that are stored are not computed again."""
-    run, spec = network.run, record.spec
-    if isinstance(run.spec, UserModelSpec):
-        words = ["ctrobust", "evaluate", *_user_model_words(run.spec), "--data", spec.data, "--out", str(run.path)]
-    else:
-        weights = run.path if network.weights == "last" else run.path / "checkpoint" / "best.safetensors"
-        words = ["ctrobust", "evaluate", str(weights)]
-        words += ["--model", run.spec.model.name] if run.spec.model.is_user_network else []
+    spec = record.spec
+    words = evaluate_words(network, spec.data)
     if spec.attack != "none":
         words += ["--attack", spec.attack]
     if spec.limit is not None:
         words += ["--limit", str(spec.limit)]
-    if spec.data != run.spec.data:
-        words += ["--data", spec.data]
     if spec.split != "test":
         words += ["--split", spec.split]
     if spec.chunk != type(spec).model_fields["chunk"].default:
