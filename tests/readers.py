@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 
 from ctrobust import data, specs
 from ctrobust.attacks import parse
@@ -34,9 +35,12 @@ from ctrobust.evaluation import Evaluator, stage_batches
 from ctrobust.execution import curves_stored, evaluate_stored, evaluation_data, verdict_stored
 from ctrobust.execution.partial_outcomes import PartialOutcomes
 from ctrobust.models import WeightsFile
+from ctrobust.models.user_model import read_state_dict
 from ctrobust.outcomes import assess_masking
-from ctrobust.store import RunDirectory, StoredCurve, StoredEvaluation
+from ctrobust.reporting.scatter_chart import scatter_rows
+from ctrobust.store import RunDirectory, StoredCurve, StoredEvaluation, read_embedding, write_arrays
 from ctrobust.store.record_checksum import add_checksum
+from ctrobust.store.store import stored_hash
 from ctrobust.store.verdict_files import read_verdict
 from ctrobust.training import Devices, train
 from ctrobust.training.run_lock import resume_from_checkpoint
@@ -221,6 +225,32 @@ def _read_weights(path: Path) -> None:
         weights.build()(torch.zeros(2, weights.metadata["in_channels"], 28, 28))
 
 
+def _embedding(folder: Path) -> Path:
+    path = folder / "run" / "artifacts" / "tsne.npz"
+    logits = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    write_arrays(path, {"logits": logits, "labels": np.arange(6) % 3, "points": logits[:, :2]})
+    return path
+
+
+def _read_embedding(path: Path) -> None:
+    found, names = read_embedding(path), ("cat", "dog", "frog")
+    rows = scatter_rows(read_embedding(path, len(names)), names)
+    assert len(rows) == len(found.labels)
+
+
+def _state_dict(folder: Path, *, pickled: bool) -> Path:
+    path = folder / ("network.pt" if pickled else "network.safetensors")
+    tensors = {"weight": torch.ones(3, 4), "bias": torch.zeros(3)}
+    torch.save(tensors, path) if pickled else save_file(tensors, path)
+    return path
+
+
+def _read_spec(path: Path) -> None:
+    run = RunDirectory(path.parent)
+    stored_hash(run)  # the store passes damaged runs over
+    run.read_spec()
+
+
 def _toml(folder: Path) -> Path:
     path = folder / "run.toml"
     path.write_text(
@@ -317,13 +347,19 @@ READERS: dict[str, Reader] = {
         (damage_bytes, damage_json, damage_text), _repair_record,
     ),
     "spec": Reader(
-        5, _run_file("spec.json"), lambda path: RunDirectory(path.parent).read_spec(),
-        (damage_bytes, damage_json, damage_text),
+        5, _run_file("spec.json"), _read_spec, (damage_bytes, damage_json, damage_text),
     ),
+    "embedding": Reader(5, _embedding, _read_embedding, (damage_bytes, damage_arrays)),
     "checkpoint": Reader(
         5, _run_file("checkpoint/last.safetensors"), _read_checkpoint, (damage_bytes, damage_header, damage_header)
     ),
     "weights": Reader(5, _run_file("model.safetensors"), _read_weights, (damage_bytes, damage_header, damage_header)),
+    "state dict, pickled": Reader(
+        5, lambda folder: _state_dict(folder, pickled=True), read_state_dict, (damage_bytes,)
+    ),
+    "state dict, safetensors": Reader(
+        5, lambda folder: _state_dict(folder, pickled=False), read_state_dict, (damage_bytes, damage_header)
+    ),
     "spec file": Reader(3, _toml, _read_toml, (damage_bytes, damage_text, damage_text)),
     "npz data": Reader(4, _npz, lambda path: load_npz(f"npz:{path}", "train"), (damage_bytes, damage_arrays)),
     "IDX": Reader(4, lambda folder: _idx(folder, zipped=False), read_idx, (damage_bytes,)),

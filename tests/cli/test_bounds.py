@@ -24,6 +24,7 @@ from tests.cli.command import Inside
         ("evaluate pipe", 5, "pipe is not a regular file: give a run directory or a weights file"),
         ("evaluate /dev/zero", 5, "/dev/zero is not a regular file"),
         ("evaluate sparse", 5, "expected at most 17,179,869,184"),
+        ("fill pipe --results run", 2, "it is not a regular file"),
         ("data check npz:pipe", 4, "pipe is not a regular file; expected an .npz file"),
         ("evaluate run --attack pgd:eps=0.1,restarts=1000000000", 2, "restarts is at most 1,000, got 1000000000"),
         ("evaluate run --attack apgd:eps=0.1,loss=dlr,targets=99999", 2, "targets is at most 1,000, got 99999"),

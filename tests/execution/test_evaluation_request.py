@@ -14,7 +14,7 @@ from ctrobust.execution import EvaluationRow, evaluate_stored
 from ctrobust.store import EvaluationFacts, StoredEvaluation, write_outcomes
 
 ATTACK = FGSM(eps=0.1)
-TOO_MANY = r"\.npz holds 24 examples; the requested evaluation on digits \(test\) has 8"
+TOO_MANY = r"\.npz holds 24 examples and is of the first 8"
 REMEDY = r"; remove it and the \.json beside it to have them made again"
 
 
@@ -51,6 +51,14 @@ def test_more_examples_than_requested_are_refused(run: Path, digits: Dataset) ->
         list(evaluate_stored(run, digits, [None], limit=8))
     with pytest.raises(RunError, match="fgsm-.*" + TOO_MANY + REMEDY):
         attacked(run, digits, 8)
+
+
+def test_fewer_examples_than_requested_are_refused(run: Path, digits: Dataset) -> None:
+    (eight, clean_eight), (more, clean_more) = files(run, digits, 8), files(run, digits, 24)
+    rewrite(more, clean_more, eight)
+    rewrite(clean_more, None, clean_eight)
+    with pytest.raises(RunError, match=r"none-.*\.npz holds 8 examples; the requested .* has 24" + REMEDY):
+        list(evaluate_stored(run, digits, [None], limit=24))
 
 
 def test_other_labels_are_refused(run: Path, digits: Dataset) -> None:

@@ -171,7 +171,10 @@ def with_flipped_bit(content: bytes) -> bytes:
 
 def test_a_flipped_bit_is_found_by_the_checksum_in_the_file(file: Path) -> None:
     file.write_bytes(with_flipped_bit(file.read_bytes()))
-    with pytest.raises(RunError, match=r"model\.safetensors is not a whole safetensors file: its checksum"):
+    with pytest.raises(RunError, match=r"model\.safetensors is not a whole safetensors file: its checksum .* a copy"):
+        load(file)
+    RunDirectory(file.parent).write_spec(TrainSpec())
+    with pytest.raises(RunError, match=rf"its checksum .*; ctrobust train --resume --out {file.parent} writes it"):
         load(file)
 
 

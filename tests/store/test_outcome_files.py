@@ -125,6 +125,16 @@ def test_a_record_of_another_count_is_noticed(tmp_path: Path) -> None:
         _ = StoredEvaluation.read(file.with_suffix(".npz")).evaluation
 
 
+def test_more_examples_than_the_limit_are_refused(tmp_path: Path) -> None:
+    file = stored(tmp_path, outcomes()).file.with_suffix(".json")
+    content = json.loads(file.read_text())
+    del content["sha256"]
+    content["spec"]["limit"] = 8
+    file.write_text(json.dumps(content))
+    with pytest.raises(RunError, match="holds 50 examples and is of the first 8"):
+        _ = StoredEvaluation.read(file.with_suffix(".npz")).evaluation
+
+
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", "[" * 10_000, '{"version": 9}'])
 def test_a_damaged_record_is_named(tmp_path: Path, content: str) -> None:
     file = stored(tmp_path, outcomes()).file

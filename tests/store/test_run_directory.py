@@ -1,6 +1,7 @@
 """The run directory."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -131,6 +132,8 @@ def test_a_directory_without_a_spec_is_no_run(run: RunDirectory) -> None:
     [
         (b'{"kind":"TrainSpec","sch', "not a spec"),
         (b"", "not a spec"),
+        (b"[]", "it holds no JSON object"),
+        (b"[" * 100_000, "not a spec"),
         (b"\xff\xfe", "can't decode"),
         (b'{"kind":"TrainSpec","schema":9}', "schema 9"),
         (b'{"kind":"TrainSpec","schema":1,"lr":-1.0}', "lr = -1.0"),
@@ -234,6 +237,17 @@ def test_the_record_is_typed_and_comes_back(run: RunDirectory) -> None:
     assert run.read_record() == record()
     assert run.read_record().results.accuracy == 0.5
     assert json.loads(run.record_file.read_text())["version"] == 2
+
+
+@pytest.mark.parametrize("name", ["sweep_counts", "count_above", "accuracy_above"])
+def test_a_record_whose_lists_do_not_fit_each_other_is_refused(run: RunDirectory, name: str) -> None:
+    run.write_record(record())
+    content = json.loads(run.record_file.read_text())
+    del content["sha256"]
+    content["results"]["threshold"][name].pop()
+    run.record_file.write_text(json.dumps(content))
+    with pytest.raises(RunError, match=r"record\.json is damaged .*one number for each threshold and level; remove it"):
+        run.read_record()
 
 
 @pytest.mark.parametrize("changed", [{"version": 3}, {"steps": "many"}, {"unknown": 1}, {"results": {}}])
@@ -348,6 +362,16 @@ def test_metrics_that_are_a_folder_are_refused(run: RunDirectory) -> None:
     run.metrics_file.mkdir(parents=True)
     with pytest.raises(RunError, match=r"cannot read .*metrics\.jsonl: Is a directory"):
         run.truncate_metrics(1)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_pipes_in_a_run_directory_are_not_waited_for(run: RunDirectory) -> None:
+    run.path.mkdir()
+    for file in (run.spec_file, run.metrics_file, run.record_file):
+        os.mkfifo(file)
+    for read in (run.read_spec, run.read_metrics, run.read_record):
+        with pytest.raises(RunError, match="it is not a regular file"):
+            read()
 
 
 def test_metrics_that_cannot_be_written_are_told(run: RunDirectory) -> None:

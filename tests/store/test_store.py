@@ -52,9 +52,10 @@ def test_both_forms_of_a_spec_file_are_read(tmp_path: Path, text: str) -> None:
     assert Store(tmp_path).find(MDL) == run
 
 
-def test_damaged_runs_are_passed_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["{", "[]", "[" * 100_000])
+def test_damaged_runs_are_passed_over(tmp_path: Path, content: str) -> None:
     (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "spec.json").write_text("{")
+    (tmp_path / "bad" / "spec.json").write_text(content)
     RunDirectory(tmp_path / "good").write_spec(MDL)
     assert Store(tmp_path).find(MDL) == RunDirectory(tmp_path / "good")
     assert Store(tmp_path / "absent").find(MDL) is None

@@ -67,6 +67,20 @@ def test_a_damaged_verdict_is_an_error_that_names_the_file(tmp_path: Path) -> No
         find_verdict(run, SPEC)
 
 
+@pytest.mark.parametrize("text", ["012", "[1, [2]]", '["a"]', "[" * 100_000])
+def test_measurements_that_are_no_numbers_are_refused(tmp_path: Path, text: str) -> None:
+    run = RunDirectory(tmp_path)
+    write(run)
+    (file,) = (tmp_path / "verdicts").iterdir()
+    content = json.loads(file.read_text())
+    del content["sha256"]
+    content["measurements"]["randomized"]["arrays"]["distance"] = text
+    file.write_text(json.dumps(content))
+    for read in (lambda: find_verdict(run, SPEC), lambda: read_verdicts(run)):
+        with pytest.raises(RunError, match=r"linf-eps=0\.03137-.* is damaged: the array distance .*; remove it"):
+            read()
+
+
 def test_fields_at_their_default_are_not_in_the_hash() -> None:
     """A golden hash: a change here makes stored verdicts unknown."""
     assert spec_hash(SPEC) == "5be9305707bde17a"

@@ -8,10 +8,12 @@ import typer
 
 from ctrobust.cli.console import print_line
 from ctrobust.errors import InputError, JobsFailedError
+from ctrobust.regular_file import read_regular_file
 from ctrobust.reporting.results_page import fill_page
 from ctrobust.store import Store, write_atomic
 
 FILL_EXAMPLE = "Example: ctrobust fill docs/results.md --results results"
+MOST_PAGE_BYTES = 64 << 20
 
 
 def fill(
@@ -30,7 +32,7 @@ def fill(
             raise InputError(f"--results {folder}: there is no such directory")
     named = ", ".join(map(str, folders))
     try:
-        text = page.read_text(encoding="utf-8")
+        text = read_regular_file(page, MOST_PAGE_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {page}: {error}") from None
     filled = fill_page(text, Store(folders[0], tuple(folders[1:])))

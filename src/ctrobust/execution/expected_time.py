@@ -57,7 +57,7 @@ def expected_time(jobs: Sequence[Job], store: Store) -> ExpectedTime:
     sizes: dict[str, int] = {}
     for run in store.runs():
         with contextlib.suppress(RunError, OSError, ValueError, KeyError, TypeError):
-            if _network(json.loads(run.spec_file.read_bytes())["resolved"]) in networks and run.record_file.exists():
+            if _network(run.read_spec_fields()["resolved"]) in networks and run.record_file.exists():
                 _measure(run, per_epoch, per_image, sizes)
     return ExpectedTime({job: _estimate(job, per_epoch, per_image, sizes) for job in jobs})
 

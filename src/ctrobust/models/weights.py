@@ -99,16 +99,18 @@ class WeightsFile:
         """
         file = weights_path(path)
         content = read_bytes(file)
-        found = cls(file, hashlib.sha256(content).hexdigest(), *parse_tensors(content, file), factory)
         run = RunDirectory(file.parent)
-        if file == run.model_file and run.spec_file.exists() and run.record_file.exists():
-            written = run.read_record().weights_sha256
-            if found.sha256 != written:
-                raise DamagedFileError(
-                    f"{file} is not the file that training wrote: its SHA-256 is {found.sha256[:16]}..., "
-                    f"{run.record_file.name} says {written[:16]}...; ctrobust train --resume --out {file.parent} "
-                    "writes it again"
-                )
+        of_run = file == run.model_file and run.spec_file.exists()
+        remedy = f"ctrobust train --resume --out {run.path} writes it again" if of_run else "restore it from a copy"
+        try:
+            found = cls(file, hashlib.sha256(content).hexdigest(), *parse_tensors(content, file), factory)
+        except DamagedFileError as error:
+            raise DamagedFileError(f"{error}; {remedy}") from None
+        if of_run and run.record_file.exists() and found.sha256 != (written := run.read_record().weights_sha256):
+            raise DamagedFileError(
+                f"{file} is not the file that training wrote: its SHA-256 is {found.sha256[:16]}..., "
+                f"{run.record_file.name} says {written[:16]}...; {remedy}"
+            )
         return found
 
     def build(self) -> Classifier:

@@ -84,7 +84,7 @@ def _plain(array: NDArray[Any]) -> str:
 def _array(name: str, value: Any) -> NDArray[Any]:
     if isinstance(value, str) and set(value) <= {"0", "1"}:
         return np.array([digit == "1" for digit in value], dtype=np.bool_)
-    with contextlib.suppress(TypeError, ValueError):
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
         numbers = json.loads(value)
         if isinstance(numbers, list) and all(isinstance(one, int | float) for one in numbers):
             return np.array(numbers, dtype=np.float64)

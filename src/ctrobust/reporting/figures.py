@@ -18,7 +18,7 @@ from ctrobust.reporting.curve_chart import CurveStyle, SeriesName, curve_chart, 
 from ctrobust.reporting.footers import provenance
 from ctrobust.reporting.scatter_chart import scatter_chart, scatter_rows
 from ctrobust.specs import EmbeddingJob, Job
-from ctrobust.store import JobIndex, read_arrays, write_atomic
+from ctrobust.store import JobIndex, read_embedding, write_atomic
 
 PIXELS_PER_INCH = 220
 
@@ -130,6 +130,6 @@ def _scatters(figure: Figure, index: JobIndex) -> list[alt.LayerChart]:
         record = index.record(job.training)
         if file is not None and record is not None:
             classes = record.data.classes
-            rows = scatter_rows(read_arrays(file), classes)
+            rows = scatter_rows(read_embedding(file, len(classes)), classes)
         charts.append(scatter_chart(panel.title, rows, classes, (size[0], size[0])))
     return charts

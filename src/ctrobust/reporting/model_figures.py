@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ctrobust.errors import RunError
+from ctrobust.regular_file import read_regular_file
 from ctrobust.reporting.attack_titles import read_attack
 from ctrobust.reporting.number_texts import count_text
 from ctrobust.reporting.outcome_digests import OutcomeProfile
 from ctrobust.reporting.page_views import FigureView, plain_table
 from ctrobust.reporting.report_models import TrainedNetwork
 from ctrobust.reporting.report_runs import Reading
-from ctrobust.store import read_arrays
+from ctrobust.store import read_embedding
 
 FRAGILE_CLASSES = 15
 NUMBERED_CLASSES = 12
@@ -120,24 +120,21 @@ def embedding_figures(name: str, network: TrainedNetwork, reading: Reading) -> I
 
 
 def _embedding(name: str, network: TrainedNetwork, file: Path) -> FigureView:
-    arrays = read_arrays(file)
-    try:
-        points, labels, logits = (arrays[key][:EMBEDDED_POINTS] for key in ("points", "labels", "logits"))
-        names = class_names(network, logits.shape[1])
-        predicted = logits.argmax(axis=1)
-        rows = [
-            {
-                "x": round(float(x), 2),
-                "y": round(float(y), 2),
-                "label": names[int(label)],
-                "predicted": names[int(guess)],
-                "correct": bool(label == guess),
-                "colour": f"var(--s{int(label) % SERIES_COLOURS + 1})",
-            }
-            for (x, y), label, guess in zip(points, labels, predicted, strict=True)
-        ]
-    except (KeyError, ValueError, IndexError) as error:
-        raise RunError(f"{file} is damaged: {error}; remove it to have it made again") from None
+    found = read_embedding(file)
+    points, labels = found.points[:EMBEDDED_POINTS], found.labels[:EMBEDDED_POINTS]
+    names = class_names(network, found.logits.shape[1])
+    predicted = found.logits[:EMBEDDED_POINTS].argmax(axis=1)
+    rows = [
+        {
+            "x": round(float(x), 2),
+            "y": round(float(y), 2),
+            "label": names[int(label)],
+            "predicted": names[int(guess)],
+            "correct": bool(label == guess),
+            "colour": f"var(--s{int(label) % SERIES_COLOURS + 1})",
+        }
+        for (x, y), label, guess in zip(points, labels, predicted, strict=True)
+    ]
     present = [int(label) for label in np.unique(labels)]
     middles = {label: np.median(points[labels == label], axis=0) for label in present}
     marks = [{"x": float(x), "y": float(y), "text": names[label]} for label, (x, y) in middles.items()]
@@ -160,16 +157,12 @@ def pictures_of(network: TrainedNetwork, reading: Reading) -> list[PictureView]:
     found = []
     for file in network.run.pictures:
         try:
-            content = file.read_bytes()
+            content = read_regular_file(file, LARGEST_PICTURE)
         except OSError as error:
-            reading.problems.append(f"cannot read {file}: {error.strerror or error}")
+            reading.problems.append(f"{file} is left out: {error.strerror or error}")
             continue
         if not content.startswith(PNG):
             reading.problems.append(f"{file} is not a PNG file and is left out")
-        elif len(content) > LARGEST_PICTURE:
-            reading.problems.append(
-                f"{file} has {len(content):,} bytes and is left out; at most {LARGEST_PICTURE:,} are shown"
-            )
         else:
             url = f"data:image/png;base64,{base64.b64encode(content).decode()}"
             found.append(PictureView(_picture_title(network, file), url, _size(content)))

@@ -5,10 +5,10 @@ from typing import Any
 
 import altair as alt
 import numpy as np
-from numpy.typing import NDArray
 
 from ctrobust.reporting.chart_theme import ACCENT, PALETTE
 from ctrobust.reporting.curve_chart import centred_text
+from ctrobust.store import Embedding
 
 CLASS_COLOURS = (ACCENT, *PALETTE)
 """Colours of up to ten classes; with more classes colours repeat and there is no legend."""
@@ -16,9 +16,9 @@ CLASS_COLOURS = (ACCENT, *PALETTE)
 ERROR_SHAPE = "M-1,-1L1,1M1,-1L-1,1"
 
 
-def scatter_rows(arrays: Mapping[str, NDArray[Any]], classes: Sequence[str]) -> list[dict[str, Any]]:
-    """One row an image, from the stored arrays `points` (N, 2), `logits` (N, C) and `labels` (N,)."""
-    predictions = np.argmax(arrays["logits"], axis=1)
+def scatter_rows(found: Embedding, classes: Sequence[str]) -> list[dict[str, Any]]:
+    """One row per image, with the names of its class and of the predicted one."""
+    predictions = np.argmax(found.logits, axis=1)
     return [
         {
             "x": round(float(x), 3),
@@ -27,7 +27,7 @@ def scatter_rows(arrays: Mapping[str, NDArray[Any]], classes: Sequence[str]) -> 
             "predicted": classes[int(predicted)],
             "correct": "correct" if label == predicted else "misclassified",
         }
-        for (x, y), label, predicted in zip(arrays["points"], arrays["labels"], predictions, strict=True)
+        for (x, y), label, predicted in zip(found.points, found.labels, predictions, strict=True)
     ]
 
 

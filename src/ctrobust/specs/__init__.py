@@ -18,6 +18,7 @@ from ctrobust.specs.canonical_attack import attack_revision, canonical_attack
 from ctrobust.specs.curve_spec import CurveSpec
 from ctrobust.specs.defaults import (
     DATA_DEFAULTS,
+    MOST_SPEC_BYTES,
     defaults_for,
     given_only,
     merge,
@@ -54,11 +55,11 @@ from ctrobust.specs.user_model_spec import RunSpec, UserModelSpec
 from ctrobust.specs.verdict_spec import VerdictSpec
 
 __all__ = [
-    "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "NETWORK_NAMES", "RECIPE_SPECS", "SCHEMA", "AdversarialSpec",
-    "CurveSpec", "EmbeddingJob", "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job", "MadrySpec",
-    "ModelSpec", "NaturalSpec", "RecipeSpec", "RunSpec", "ScheduleSpec", "TradesSpec", "TrainSpec", "TrainingJob",
-    "UserModelSpec", "VerdictJob", "VerdictSpec", "WeightsJob", "attack_revision", "canonical", "canonical_attack",
-    "changed_fields", "defaults_for", "describe", "describe_recipe", "differences", "from_canonical", "given_only",
-    "is_factory", "is_range", "merge", "override", "parse_range", "read_description", "read_toml", "required_training",
-    "spec_hash", "train_spec",
+    "DATA_DEFAULTS", "LOSS_CONSTANTS", "METHODS", "MOST_SPEC_BYTES", "NETWORK_NAMES", "RECIPE_SPECS", "SCHEMA",
+    "AdversarialSpec", "CurveSpec", "EmbeddingJob", "EvaluationJob", "EvaluationSpec", "FastSpec", "FreeSpec", "Job",
+    "MadrySpec", "ModelSpec", "NaturalSpec", "RecipeSpec", "RunSpec", "ScheduleSpec", "TradesSpec", "TrainSpec",
+    "TrainingJob", "UserModelSpec", "VerdictJob", "VerdictSpec", "WeightsJob", "attack_revision", "canonical",
+    "canonical_attack", "changed_fields", "defaults_for", "describe", "describe_recipe", "differences",
+    "from_canonical", "given_only", "is_factory", "is_range", "merge", "override", "parse_range", "read_description",
+    "read_toml", "required_training", "spec_hash", "train_spec",
 ]  # fmt: skip

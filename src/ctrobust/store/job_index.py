@@ -141,4 +141,8 @@ def _weights_file(run: RunDirectory, job: WeightsJob) -> Path:
 
 
 def _best_weights(run: RunDirectory) -> str | None:
-    return hashlib.sha256(run.best_file.read_bytes()).hexdigest() if run.best_file.exists() else None
+    """The SHA-256 of the best weights; None if they are missing or cannot be read."""
+    try:
+        return hashlib.sha256(run.best_file.read_bytes()).hexdigest() if run.best_file.is_file() else None
+    except OSError:
+        return None

@@ -82,6 +82,11 @@ class StoredEvaluation:
                 f"{self.file} holds {len(found)} examples and its record {self.record.summary.count}; "
                 "remove both to have them made again"
             )
+        if (limit := self.record.spec.limit) is not None and len(found) > limit:
+            raise RunError(
+                f"{self.file} holds {len(found)} examples and is of the first {limit}; "
+                "remove it and the .json beside it to have them made again"
+            )
         return found
 
     def _read_clean(self, name: str) -> Arrays:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ctrobust.errors import RunError
 from ctrobust.regular_file import read_regular_file
@@ -13,6 +13,7 @@ from ctrobust.store.atomic import write_atomic
 from ctrobust.store.record_checksum import add_checksum, has_valid_checksum
 
 MOST_RECORD_BYTES = 64 << 20
+_REMEDY = "remove it to have it made again"
 
 
 class _Record(BaseModel):
@@ -37,6 +38,13 @@ class ThresholdSummary(_Record):
     count_above: tuple[int, ...]
     accuracy_above: tuple[float | None, ...]
     largest_wrong_confidence: float | None
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> "ThresholdSummary":
+        sweep, levels = len(self.sweep_thresholds), len(self.confidence_levels)
+        if len(self.sweep_counts) != sweep or {len(self.count_above), len(self.accuracy_above)} != {levels}:
+            raise ValueError("its lists have not one number for each threshold and level")
+        return self
 
 
 class OutcomeSummary(_Record):
@@ -176,7 +184,9 @@ def read_record(path: Path, kind: type[RecordType]) -> RecordType:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise RunError(f"{path} is damaged or of another version: {where}: {first['msg']}") from None
+        raise RunError(f"{path} is damaged or of another version: {where}: {first['msg']}; {_REMEDY}") from None
     if not has_valid_checksum(json.loads(content)):
-        raise RunError(f"{path} is damaged: its checksum is not that of its fields, so a value in it has changed")
+        raise RunError(
+            f"{path} is damaged: its checksum is not that of its fields, so a value in it has changed; {_REMEDY}"
+        )
     return record.model_copy(update={"sha256": None})

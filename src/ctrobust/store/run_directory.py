@@ -13,7 +13,17 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ctrobust.errors import InUseError, RunError, SpecError
-from ctrobust.specs import EvaluationSpec, RunSpec, TrainSpec, UserModelSpec, describe, read_description, spec_hash
+from ctrobust.regular_file import read_regular_file
+from ctrobust.specs import (
+    MOST_SPEC_BYTES,
+    EvaluationSpec,
+    RunSpec,
+    TrainSpec,
+    UserModelSpec,
+    describe,
+    read_description,
+    spec_hash,
+)
 from ctrobust.store.atomic import damaged_name, is_leftover, remove_leftovers, write_atomic
 from ctrobust.store.directory_lock import DirectoryLock
 from ctrobust.store.metrics_lines import parse_metrics
@@ -21,6 +31,7 @@ from ctrobust.store.outcome_files import StoredEvaluation
 from ctrobust.store.records import RunRecord, read_record, write_record
 from ctrobust.store.spec_edits import find_edit
 
+MOST_METRICS_BYTES = 64 << 20
 _UNDO = "restore the file, or start a new run with another --out"
 
 
@@ -184,18 +195,28 @@ class RunDirectory:
 
     def read_any_spec(self) -> RunSpec:
         """Read the spec of a training, or of a network of the user that was trained elsewhere."""
+        content = self.read_spec_fields()
         try:
-            text = self.spec_file.read_text(encoding="utf-8")
-            spec = read_description(text)
+            spec = read_description(json.dumps(content))
+        except (SpecError, RecursionError) as error:
+            raise RunError(f"{self.spec_file}: {error}; {_UNDO}") from None
+        if edit := find_edit(content, spec):
+            raise RunError(f"{self.spec_file} was changed after it was written: {edit}; {_UNDO}")
+        return spec
+
+    def read_spec_fields(self) -> dict[str, Any]:
+        """What spec.json holds, of any version: the canonical fields, their hash and the resolved ones."""
+        try:
+            content = json.loads(read_regular_file(self.spec_file, MOST_SPEC_BYTES).decode("utf-8"))
         except FileNotFoundError:
             raise RunError(f"{self.path} is not a run directory: it has no spec.json") from None
         except OSError as error:
             raise RunError(f"cannot read {self.spec_file}: {error.strerror or error}") from None
-        except (SpecError, UnicodeDecodeError) as error:
-            raise RunError(f"{self.spec_file}: {error}") from None
-        if edit := find_edit(json.loads(text), spec):
-            raise RunError(f"{self.spec_file} was changed after it was written: {edit}; {_UNDO}")
-        return spec
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{self.spec_file}: not a spec: {error}; {_UNDO}") from None
+        if not isinstance(content, dict):
+            raise RunError(f"{self.spec_file}: not a spec: it holds no JSON object; {_UNDO}")
+        return content
 
     def write_spec(self, spec: RunSpec) -> None:
         write_atomic(self.spec_file, describe(spec).encode())
@@ -257,7 +278,7 @@ class RunDirectory:
 
     def _metrics_content(self) -> bytes:
         try:
-            return self.metrics_file.read_bytes()
+            return read_regular_file(self.metrics_file, MOST_METRICS_BYTES)
         except FileNotFoundError:
             return b""
         except OSError as error:

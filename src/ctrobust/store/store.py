@@ -1,7 +1,6 @@
 """All runs below one directory, or several, found by the hash of their spec."""
 
 import contextlib
-import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -130,9 +129,9 @@ def _run_paths(folder: str) -> Iterator[str]:
 
 def stored_hash(run: RunDirectory) -> str | None:
     """The hash of the spec in a run directory; None if its spec.json cannot be read."""
-    with contextlib.suppress(OSError, ValueError, RunError):
-        content = json.loads(run.spec_file.read_bytes())
-        if isinstance(content, dict) and isinstance(content.get("hash"), str) and "canonical" in content:
+    with contextlib.suppress(RunError):
+        content = run.read_spec_fields()
+        if isinstance(content.get("hash"), str) and "canonical" in content:
             return str(content["hash"])
         return spec_hash(run.read_spec())
     return None

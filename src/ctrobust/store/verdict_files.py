@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from ctrobust.errors import RunError
+from ctrobust.errors import InputError, RunError
 from ctrobust.outcomes.masking import Measurement, Verdict
 from ctrobust.outcomes.masking_tests import is_complete
 from ctrobust.specs import VerdictSpec, spec_hash
@@ -67,7 +67,12 @@ def read_verdicts(run: RunDirectory) -> list[VerdictRecord]:
 
 def read_verdict(file: Path) -> VerdictRecord:
     """Read one file of a run's directory `verdicts`."""
-    return read_record(file, VerdictRecord)
+    found = read_record(file, VerdictRecord)
+    try:
+        found.read_measurements()
+    except InputError as error:
+        raise RunError(f"{file} is damaged: {error}; remove it to have it made again") from None
+    return found
 
 
 def find_verdict(run: RunDirectory, spec: VerdictSpec) -> VerdictRecord | None:
@@ -75,7 +80,7 @@ def find_verdict(run: RunDirectory, spec: VerdictSpec) -> VerdictRecord | None:
     file = verdict_file(run, spec)
     if not file.exists():
         return None
-    found = read_record(file, VerdictRecord)
+    found = read_verdict(file)
     if found.spec != spec:
         raise RunError(f"{file} describes another verdict than its name; remove it")
     return found
