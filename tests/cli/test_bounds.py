@@ -35,6 +35,9 @@ from tests.cli.command import Inside
         (f"train --batch-size 1{30 * '0'}", 3, "less than or equal to 1000000000"),
         ("train --width 1000000", 2, "training needs 189,0"),
         (f"train --width 1{30 * '0'}", 2, "is larger than any memory"),
+        (f"train --set lr={5000 * '9'}", 3, "lr = '999"),
+        (f"train --set epochs={3000 * '['}", 3, "epochs = '[[["),
+        *((f"{command} {300 * 'a'}", 5, "File name too long") for command in ("show", "evaluate", "verify", "report")),
     ],
 )
 @pytest.mark.usefixtures("run")

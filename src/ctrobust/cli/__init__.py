@@ -18,7 +18,7 @@ from ctrobust.cli import compare, data, demo, evaluate, fill, listing, report, r
 from ctrobust.cli.console import print_error, print_traceback, print_warning, printable
 from ctrobust.cli.signals import INTERRUPTED, SignalInterrupt
 from ctrobust.cli.streams import TolerantStream, tolerant_streams
-from ctrobust.errors import CtrobustError, InputError
+from ctrobust.errors import CtrobustError, InputError, RunError
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal error, or standard output cannot be written; 2 wrong options or inputs; "
@@ -123,6 +123,11 @@ def _run(words: list[str], *, debug: bool) -> int:
         if _is_out_of_memory(error):
             print_error(f"there is not enough memory: {error}\nchoose a smaller batch size, --chunk or --width")
             return InputError.exit_code
+        if (
+            isinstance(error, OSError) and error.filename is not None
+        ):  # such as a name too long
+            print_error(f"cannot use {error.filename}: {error.strerror}")
+            return RunError.exit_code
         print_error(f"internal error: {type(error).__name__}: {error}\nrun again with --debug for the traceback")
     return 1
 

@@ -16,7 +16,7 @@ def parse_value(text: str) -> Any:
     """
     try:
         fields = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, an integer of thousands of digits, or too many brackets
         return text
     value = fields["value"]
     return value if len(fields) == 1 and isinstance(value, bool | int | float | str | list) else text
