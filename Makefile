@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint types unit slow docs torture lock benchmark strength clean
+.PHONY: demo test lint types unit slow docs torture lock audit benchmark strength clean
 
 demo: .venv/.done
 	$(BIN)/ctrobust demo
@@ -39,6 +39,11 @@ torture: .venv/.done
 lock: .venv/.done
 	$(BIN)/python benchmarks/list_dependencies.py
 
+# Looks up every locked version in PyPI's list of known vulnerabilities, which needs the network. --strict: a package
+# that could not be looked up is an error; without it pip-audit reports success also where nothing was looked up.
+audit: .audit/.done
+	.audit/bin/pip-audit --strict --disable-pip --no-deps --requirement requirements-lock.txt
+
 # On an idle machine; Fashion-MNIST's part needs the data: benchmarks/training.py fashion --data-root DIR
 benchmark: .venv/.done .peers/.done .peers-benchmark/.done
 	$(BIN)/python benchmarks/training.py speed | tee benchmarks/output/training-speed.txt
@@ -65,5 +70,10 @@ strength: .venv/.done .peers/.done
 	$(BIN)/pip install --quiet --no-deps --target .peers-benchmark --requirement requirements-peers-benchmark.txt
 	touch $@
 
+.audit/.done: requirements-audit.txt
+	$(PYTHON) -m venv .audit
+	.audit/bin/pip install --quiet --requirement requirements-audit.txt
+	touch $@
+
 clean:
-	rm -rf .venv .peers .peers-benchmark .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build docs/build
+	rm -rf .venv .peers .peers-benchmark .audit .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache build docs/build

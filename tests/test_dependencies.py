@@ -6,34 +6,35 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = ("src", "tests", "benchmarks", "docs")
 
 NOT_IMPORTED = {
-    "altair": "charts of the figures",
-    "axe-core-python": "tests whether the page of results is accessible",
     "coverage": "pytest-cov runs it",
     "furo": "the theme of the documentation, named in its settings",
-    "jinja2": "the template of the page of results",
     "mypy": "a command of make types",
     "myst-parser": "the documentation's parser, named in its settings",
-    "playwright": "tests the page of results in a browser",
     "pre-commit": "a command that developers run",
     "pytest-cov": "a plugin of pytest",
     "pytest-timeout": "a plugin of pytest",
     "pytest-xdist": "a plugin of pytest",
     "ruff": "a command of make lint",
-    "vl-convert-python": "charts of the figures as pictures",
 }
 """Dependencies that no Python file here imports, and why they are needed."""
 
 
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
 def requirements() -> list[Requirement]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    groups = [project()["dependencies"], *project()["optional-dependencies"].values()]
     return [Requirement(text) for group in groups for text in group]
 
 
@@ -42,16 +43,16 @@ def locked() -> dict[str, str]:
     return dict(line.split("==") for line in lines if not line.startswith("#"))
 
 
-def imported() -> set[str]:
-    """The distributions that the Python files of the project import."""
-    modules = {name for path in _sources() for name in _modules(path)}
+def runtime() -> set[str]:
+    """The dependencies that are installed without an extra."""
+    return {_normal(Requirement(text).name) for text in project()["dependencies"]}
+
+
+def imported(*folders: str) -> set[str]:
+    """The distributions that the Python files of some folders import."""
+    modules = {name for folder in folders for path in (ROOT / folder).rglob("*.py") for name in _modules(path)}
     by_module = packages_distributions()
     return {_normal(name) for module in modules for name in by_module.get(module, ())}
-
-
-def _sources() -> Iterator[Path]:
-    for folder in ("src", "tests", "benchmarks", "docs"):
-        yield from (ROOT / folder).rglob("*.py")
 
 
 def _modules(path: Path) -> Iterator[str]:
@@ -81,5 +82,16 @@ def test_every_licence_is_declared() -> None:
 
 
 def test_no_dependency_is_unused() -> None:
-    unused = {_normal(one.name) for one in requirements()} - imported() - NOT_IMPORTED.keys()
+    unused = {_normal(one.name) for one in requirements()} - imported(*FOLDERS) - NOT_IMPORTED.keys()
     assert unused == set()
+
+
+def test_the_package_imports_what_it_depends_on_and_nothing_else() -> None:
+    """Tests may import more; a package that is only there because another one needs it may go with that one."""
+    named = {_normal(one.name) for one in requirements()}
+    assert runtime() - imported("src") == set()
+    assert imported("src") - named - {"ctrobust", "pydantic-core"} == set()  # the latter is a part of pydantic
+
+
+def test_every_exception_is_a_dependency_that_nothing_imports() -> None:
+    assert NOT_IMPORTED.keys() <= {_normal(one.name) for one in requirements()} - imported(*FOLDERS)
