@@ -75,6 +75,17 @@ def test_training_goes_on_without_its_output(
     assert done.err.endswith(said) is (full and stream == "stdout")
 
 
+@pytest.mark.usefixtures("run")
+def test_a_report_is_written_without_its_output(
+    inside: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open("/dev/full", "w") as broken:
+        monkeypatch.setattr(sys, "stdout", broken)
+        done = inside("report run -o page.html")
+    assert done.code == 0, done.err
+    assert (tmp_path / "page.html").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("redirected", ["2>/dev/full", "2>&-", "2> >(true)", ">/dev/full", ">&-", ">&- 2>&- <&-"])
 def test_a_process_trains_without_its_descriptors(tmp_path: Path, environment: dict[str, str], redirected: str) -> None:

@@ -26,7 +26,7 @@ EXIT_CODES = (
     "6 verification failed, or finished with failed jobs; 130 interrupted, the state is saved."
 )
 
-STORING_COMMANDS = ("demo", "reproduce", "sweep", "train")
+STORING_COMMANDS = ("demo", "report", "reproduce", "sweep", "train")
 """Commands whose results are on disk: they have succeeded also where nobody reads what they print."""
 
 READER_HAS_GONE = 141
@@ -123,9 +123,7 @@ def _run(words: list[str], *, debug: bool) -> int:
         if _is_out_of_memory(error):
             print_error(f"there is not enough memory: {error}\nchoose a smaller batch size, --chunk or --width")
             return InputError.exit_code
-        if (
-            isinstance(error, OSError) and error.filename is not None
-        ):  # such as a name too long
+        if isinstance(error, OSError) and error.filename is not None:  # such as a name too long
             print_error(f"cannot use {error.filename}: {error.strerror}")
             return RunError.exit_code
         print_error(f"internal error: {type(error).__name__}: {error}\nrun again with --debug for the traceback")
