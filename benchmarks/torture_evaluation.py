@@ -46,7 +46,7 @@ def _attack(folder: Path, name: str, attack: str, chance: random.Random) -> bool
     seconds, kills, wrong = time.monotonic() - begun, 0, 0
     for number in range(KILLS):
         process = start(["evaluate", str(killed), *options])
-        time.sleep(chance.random() * seconds * 0.9)
+        time.sleep(1 + chance.random() * (seconds * 0.9 - 1))  # a second: until Python is up, a signal just kills
         process.send_signal(SIGNALS[number % len(SIGNALS)])
         done = finish(process)
         kills += done.code != 0

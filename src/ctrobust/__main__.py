@@ -1,4 +1,7 @@
-"""`ctrobust` and `python -m ctrobust`. Ctrl-C ends the command quietly also while its modules are being imported."""
+"""`ctrobust` and `python -m ctrobust`.
+
+Ctrl-C and SIGTERM end the command quietly, with exit code 130, also while its modules are being imported.
+"""
 
 import os
 import signal
@@ -7,7 +10,8 @@ from types import FrameType
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, _exit_at_once)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _exit_at_once)
     _open_closed_descriptors()
     from ctrobust.cli import main as run
 

@@ -23,10 +23,11 @@ def test_the_module_is_the_command(tmp_path: Path, environment: dict[str, str]) 
     assert (done.returncode, done.stdout, done.stderr) == (0, f"ctrobust {__version__}\n", "")
 
 
-def test_interrupted_while_it_loads(tmp_path: Path, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_interrupted_while_it_loads(tmp_path: Path, environment: dict[str, str], name: str) -> None:
     # typer is the first package that the command line imports; this one swallows exceptions as some packages do
     (tmp_path / "typer.py").write_text(
-        "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept BaseException:\n    pass"
+        f"import os, signal\ntry:\n    os.kill(os.getpid(), signal.{name})\nexcept BaseException:\n    pass"
     )
     done = ctrobust("demo", tmp_path, {**environment, "PYTHONPATH": str(tmp_path)})
     assert done == (130, "", "")
