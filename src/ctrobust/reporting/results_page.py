@@ -24,6 +24,7 @@ from ctrobust.reporting.run_tables import TABLE_FIELDS, TABLE_KINDS, AttackColum
 from ctrobust.store import Store
 
 END = "<!-- end of table -->"
+TYPE_NAMES = {list: "a list", str: "a text", int: "a number"}
 _ATTACKS = re.compile(r"<!-- attacks\n(.*?)\n?-->", re.DOTALL)
 _TABLE = re.compile(rf"(<!-- table: ([^\n]*?)\n(.*?)\n?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
 _MARK = re.compile(r"<!-- (?:table\b|end of table|attacks\b)")
@@ -84,7 +85,7 @@ def _make(tables: RunTables, kind: str, fields: dict[str, Any], where: str) -> l
     required = {name for name in allowed if name != "preset"}
     wrong = [name for name, value in fields.items() if not isinstance(value, allowed.get(name, ()))]
     if wrong or not required <= fields.keys():
-        expected = ", ".join(f"{name} ({'a list' if type_ is list else 'a text'})" for name, type_ in allowed.items())
+        expected = ", ".join(f"{name} ({TYPE_NAMES[type_]})" for name, type_ in allowed.items())
         raise InputError(f"{where}: its fields are {', '.join(fields) or 'none'}; they must be {expected}")
     try:
         return TABLE_KINDS[kind](tables, **fields)

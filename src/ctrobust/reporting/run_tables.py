@@ -135,23 +135,20 @@ class RunTables:
                 rows.append([run.name, eps, one.verdict.level, tests, ", ".join(raised) or "none"])
         return _table(["run", "eps", "verdict", "tests run", "tests that raised something"], rows)
 
-    def found_beyond(self, runs: Sequence[str], first: str, second: str) -> list[str]:
+    def found_beyond(self, runs: Sequence[str], first: str, second: str, images: int) -> list[str]:
         """Two attacks on the same images: what each leaves, what only one breaks, and the passes that each spends."""
-        titles = {column.title: column for column in self.attacks}
-        if missing := [name for name in (first, second) if name not in titles]:
-            raise InputError(f"there is no attack {missing[0]!r} in the comment of attacks; known: {', '.join(titles)}")
         rows = []
         for run, _ in self._finished(runs):
-            one, other = run.outcome(titles[first]), run.outcome(titles[second])
+            one, other = (run.outcome(AttackColumn(attack, attack, images)) for attack in (first, second))
             if one is None or other is None:
                 continue
             test = mcnemar(one.robust, other.robust)
             passes = [f"{(each.forwards + each.backwards).mean():,.0f}" for each in (one, other)]
             shares = [_percent(each.robust_accuracy, *_limits(each)) for each in (one, other)]
             rows.append([run.name, *shares, str(test.c), str(test.b), *passes])
-        heads = [
-            "run", first, second, f"only {first} breaks", f"only {second} breaks", f"passes per image, {first}", second
-        ]  # fmt: skip
+        names = [text.partition(":")[0] for text in (first, second)]
+        alone, spent = ([f"{what} {name}" for name in names] for what in ("broken only by", "passes per image of"))
+        heads = ["run", *names, *alone, *spent]
         return _table(heads, rows)
 
     def reproduced(self, name: str, preset: str = "laptop") -> list[str]:
@@ -192,7 +189,7 @@ TABLE_FIELDS: Mapping[str, Mapping[str, type]] = {
     "thresholds": {"runs": list},
     "collapses": {"runs": list},
     "verdicts": {"runs": list},
-    "found beyond": {"runs": list, "first": str, "second": str},
+    "found beyond": {"runs": list, "first": str, "second": str, "images": int},
     "reproduce": {"name": str, "preset": str},
     "statements": {"names": list, "preset": str},
 }
