@@ -136,6 +136,7 @@ def test_a_directory_without_a_spec_is_no_run(run: RunDirectory) -> None:
         (b"[" * 100_000, "not a spec"),
         (b"\xff\xfe", "can't decode"),
         (b'{"kind":"TrainSpec","schema":9}', "schema 9"),
+        (b'{"kind":["TrainSpec"],"schema":1}', "kind"),
         (b'{"kind":"TrainSpec","schema":1,"lr":-1.0}', "lr = -1.0"),
     ],
 )

@@ -81,6 +81,17 @@ def test_measurements_that_are_no_numbers_are_refused(tmp_path: Path, text: str)
             read()
 
 
+def test_measurements_without_an_array_of_their_test_are_refused(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    write(run)
+    (file,) = (tmp_path / "verdicts").iterdir()
+    content = json.loads(file.read_text())
+    del content["sha256"], content["measurements"]["randomized"]["arrays"]["distance"]
+    file.write_text(json.dumps(content))
+    with pytest.raises(RunError, match="is damaged: it has no array 'distance'; remove it"):
+        read_verdicts(run)
+
+
 def test_fields_at_their_default_are_not_in_the_hash() -> None:
     """A golden hash: a change here makes stored verdicts unknown."""
     assert spec_hash(SPEC) == "5be9305707bde17a"

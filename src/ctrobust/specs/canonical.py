@@ -55,7 +55,7 @@ def from_canonical(text: str) -> RunSpec:
         schema, kind = fields.pop("schema"), fields.pop("kind")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise SpecError(f"not a spec: {error!r}") from None
-    if schema != SCHEMA or kind not in _KINDS:
+    if schema != SCHEMA or not isinstance(kind, str) or kind not in _KINDS:
         known = " or ".join(_KINDS)
         raise SpecError(f"a spec of schema {schema}, kind {kind}; this version reads schema {SCHEMA}, kind {known}")
     try:

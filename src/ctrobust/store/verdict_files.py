@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from ctrobust.errors import InputError, RunError
 from ctrobust.outcomes.masking import Measurement, Verdict
-from ctrobust.outcomes.masking_tests import is_complete
+from ctrobust.outcomes.masking_tests import assess_masking, is_complete
 from ctrobust.specs import VerdictSpec, spec_hash
 from ctrobust.store.records import CheckedRecord, read_record, write_record
 from ctrobust.store.run_directory import RunDirectory
@@ -66,11 +66,13 @@ def read_verdicts(run: RunDirectory) -> list[VerdictRecord]:
 
 
 def read_verdict(file: Path) -> VerdictRecord:
-    """Read one file of a run's directory `verdicts`."""
+    """Read one file of a run's directory `verdicts`, whose measurements must be those that a verdict follows from."""
     found = read_record(file, VerdictRecord)
     try:
-        found.read_measurements()
-    except InputError as error:
+        assess_masking(found.read_measurements(), found.verdict.setting)
+    except KeyError as error:
+        raise RunError(f"{file} is damaged: it has no array {error}; remove it to have it made again") from None
+    except (InputError, ValueError, IndexError, ArithmeticError) as error:
         raise RunError(f"{file} is damaged: {error}; remove it to have it made again") from None
     return found
 
