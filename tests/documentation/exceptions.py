@@ -46,6 +46,7 @@ SLOW: dict[str, str] = {
 
 OWN_PROCESS: dict[str, str] = {
     r"^ctrobust train .*--devices ": "it starts itself again for each process",
+    r"--executor ray\b": "Ray keeps the token that it found in the first home of a process",
 }
 """Pattern -> why a command runs in a process of its own and not in that of the test."""
 
