@@ -114,11 +114,11 @@ def test_wrong_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="A is trained on fashion-mnist, B on cifar10"):
         compare_runs(runs(MDL, "cifar-free-g0"))
     copied = Path(shutil.copytree(RESULTS / MDL, tmp_path / "copy"))
-    with pytest.raises(InputError, match=f"have the same spec and a seed in common"):
+    with pytest.raises(InputError, match="have the same spec and a seed in common"):
         compare_runs([*runs(MDL, DROPOUT), RunDirectory(copied)])
     for file in (copied / "outcomes").iterdir():
         file.unlink()
-    with pytest.raises(InputError, match=r"stored for 1 of 1 runs of A .*; and {len(COMMON) - 3} more"):
+    with pytest.raises(InputError, match=rf"stored for 1 of 1 runs of A .*; and {len(COMMON) - 3} more"):
         compare_runs([*runs(DROPOUT), RunDirectory(copied)])
     (copied / "record.json").unlink()
     with pytest.raises(RunError, match="is not finished"):
