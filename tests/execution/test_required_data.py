@@ -67,4 +67,6 @@ def test_an_unknown_name_and_a_wrong_root_are_errors(tmp_path: Path) -> None:
 
 
 def test_the_embedded_digits_are_never_missing() -> None:
-    require_data([job for cell in experiment("table7", "smoke").all_cells for job in cell.jobs])
+    jobs = [job for cell in experiment("table7", "smoke").all_cells for job in cell.jobs]
+    assert not missing_data(jobs)
+    require_data(jobs)
