@@ -1,17 +1,20 @@
 """The verdict on masking: what it finds in planted and honest networks, how steadily, and what it costs.
 
 python -m benchmarks.verdict matrix                      tests by planted networks, and ten seeds
+python -m benchmarks.verdict matrix --retrain            the same, with ten trainings of each network
 python -m benchmarks.verdict calibration results RUNS    what every test measured on stored verdicts
 python -m benchmarks.verdict cost results --data-root D  seconds and passes of each test, on an idle machine
 """
 
 import argparse
 import multiprocessing
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from tests.evaluation.planted_models import PLANTED
@@ -23,6 +26,7 @@ from ctrobust.store import RunDirectory, Store, VerdictRecord, read_verdicts
 
 SEEDS = 10
 SHORT = {"none found": ".", "suspicious": "suspicious", "masked": "masked", "not tested": "-"}
+RAISED = ("suspicious", "masked")
 COST_RUNS = {"mnistnet, Fashion-MNIST": "fashion-dropout", "resnet18 of width 16, CIFAR-10": "cifar-madry-g0"}
 COLUMNS = {
     "randomized": "random", "zero gradients": "zero", "one step beats many": "1 step", "unlimited radius": "unlim.",
@@ -40,46 +44,64 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--retrain", action="store_true", help="matrix: train each network anew with every seed")
     given = parser.parse_args()
     torch.set_num_threads(1)
     if given.part == "matrix":
-        matrix(given.seeds, given.workers)
+        matrix(given.seeds, given.workers, given.retrain)
     elif given.part == "calibration":
         calibration(given.folders)
     else:
         cost(given.folders[0], given.data_root)
 
 
-def planted_verdict(name: str, folder: Path, seed: int) -> Verdict:
-    """The verdict on a network that was trained before."""
+class Task(NamedTuple):
+    """A verdict of the matrix: the network, the folder that keeps it, the seeds of its training and of the attacks."""
+
+    name: str
+    folder: Path
+    training_seed: int
+    seed: int
+
+
+def planted_verdict(task: Task) -> Verdict:
+    """The verdict on a planted network."""
     torch.set_num_threads(1)
-    planted = PLANTED[name]
-    return ct.evaluation.masking(planted.build(folder), ct.data.load("digits", "test"), planted.eps, seed=seed)
+    planted = PLANTED[task.name]
+    network = planted.build(task.folder, task.training_seed)
+    return ct.evaluation.masking(network, ct.data.load("digits", "test"), planted.eps, seed=task.seed)
 
 
-def matrix(seeds: int, workers: int) -> None:
+def matrix(seeds: int, workers: int, retrain: bool) -> None:
     """All tests on each planted network, with seed 0, and the level of the verdict for every seed."""
-    with tempfile.TemporaryDirectory() as folder:
-        for planted in PLANTED.values():
-            planted.build(Path(folder))  # trained once, before the workers need it
-        with multiprocessing.get_context("spawn").Pool(workers) as pool:
-            tasks = [(name, Path(folder), seed) for name in PLANTED for seed in range(seeds)]
-            found = pool.starmap(planted_verdict, tasks, chunksize=1)
-    verdicts = {name: found[seeds * number :][:seeds] for number, name in enumerate(PLANTED)}
-    print("Tests by planted networks: the first 256 test images of digits, seed 0\n")
-    names = list(PLANTED)
-    print(" " * 27 + "  ".join(f"{name:>17}" for name in names))
-    for number, test in enumerate(MASKING_TESTS):
-        levels = [SHORT[verdicts[name][0].evidence[number].level] for name in names]
-        print(f"{test:27}" + "  ".join(f"{level:>17}" for level in levels))
-    print(f"{'verdict':27}" + "  ".join(f"{verdicts[name][0].level:>17}" for name in names))
-    print(f"{'expected':27}" + "  ".join(f"{PLANTED[name].level:>17}" for name in names))
-    print(f"\nThe same verdict in how many of {seeds} seeds, and the median of the seconds of all tests\n")
-    for name in names:
-        (level, count), *others = Counter(one.level for one in verdicts[name]).most_common()
+    found: dict[str, list[Verdict]] = {name: [] for name in PLANTED}
+    with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Pool(workers) as pool:
+        tasks = [Task(name, Path(folder), seed if retrain else 0, seed) for seed in range(seeds) for name in PLANTED]
+        for task, verdict in zip(tasks, pool.imap(planted_verdict, tasks), strict=True):
+            found[task.name].append(verdict)
+            print(f"seed {task.seed}, {task.name}: {verdict.level}", file=sys.stderr, flush=True)
+    if not retrain:
+        print("Tests by planted networks: the first 256 test images of digits, seed 0\n")
+        print_levels({name: verdicts[0] for name, verdicts in found.items()})
+    what = "trainings and draws" if retrain else "draws on the same network"
+    print(f"\nThe same verdict in how many of {seeds} {what}, and the median of the seconds of all tests\n")
+    for name, verdicts in found.items():
+        (level, count), *others = Counter(one.level for one in verdicts).most_common()
         besides = "".join(f", {number} {other}" for other, number in others)
-        seconds = sorted(one.seconds for one in verdicts[name])[seeds // 2]
-        print(f"{name:20} {count} {level}{besides}; {seconds:.1f} s")
+        seconds = sorted(one.seconds for one in verdicts)[seeds // 2]
+        raised = Counter(one.test for verdict in verdicts for one in verdict.evidence if one.level in RAISED)
+        tests = ", ".join(f"{test} {number}" for test, number in raised.most_common()) or "none"
+        print(f"{name:20} {count} {level}{besides}; {seconds:.1f} s; raised by: {tests}")
+
+
+def print_levels(verdicts: Mapping[str, Verdict]) -> None:
+    """One line per test, one column per network."""
+    print(" " * 27 + "  ".join(f"{name:>17}" for name in verdicts))
+    for number, test in enumerate(MASKING_TESTS):
+        levels = [SHORT[one.evidence[number].level] for one in verdicts.values()]
+        print(f"{test:27}" + "  ".join(f"{level:>17}" for level in levels))
+    print(f"{'verdict':27}" + "  ".join(f"{one.level:>17}" for one in verdicts.values()))
+    print(f"{'expected':27}" + "  ".join(f"{PLANTED[name].level:>17}" for name in verdicts))
 
 
 def compared(one: Evidence) -> float | None:

@@ -1,5 +1,7 @@
 """`ctrobust reproduce`."""
 
+import csv
+import io
 import json
 import re
 import subprocess
@@ -34,6 +36,21 @@ def test_all_names_every_experiment_and_each_is_planned_once(inside: Inside, tmp
     assert "unknown experiment 'tabel1'; did you mean 'table1'?" in wrong.err
 
 
+def test_a_part_of_a_table_is_planned_by_its_labels(inside: Inside, tmp_path: Path) -> None:
+    done = inside(f"reproduce table1 --dry-run --store {tmp_path} --only MDL-PCC --only", "mnistnet cyclic")
+    assert "cells: 2 of 104" in done.out
+    assert "trainings: 2, of which 2 are not stored" in done.out
+
+
+def test_jobs_of_other_cells_are_not_run_and_their_cells_are_empty(inside: Inside, tmp_path: Path) -> None:
+    done = inside(f"reproduce table4 --preset smoke --only DO --only FMNIST --render csv --store {tmp_path}")
+    assert done.code == 0
+    values = {(row["row"], row["column"]): row["value"] for row in csv.DictReader(io.StringIO(done.out))}
+    filled = {labels for labels, value in values.items() if value}
+    assert ("DO", "FMNIST") in filled
+    assert not any(row == "MDL" for row, _ in filled)
+
+
 def test_the_plan_as_json(inside: Inside, tmp_path: Path) -> None:
     done = inside(f"reproduce table7 table3 --preset paper --dry-run --json --store {tmp_path}")
     plan = json.loads(done.out)
@@ -57,6 +74,7 @@ def test_wrong_names_are_explained(inside: Inside, tmp_path: Path) -> None:
         ("reproduce table1 --preset labtop", "unknown preset 'labtop'; did you mean 'laptop'?"),
         ("reproduce table1 --render pdf", "--render is one of terminal, markdown, csv, latex"),
         ("reproduce table1 --json", "--json is for --dry-run"),
+        ("reproduce table1 --only MNISTNot", "no cell's row and column contain 'MNISTNot'; rows are DO, FL, DB, MSD"),
         ("reproduce table1 --results nowhere", "--results nowhere: there is no such directory"),
         ("reproduce table7 --preset smoke --executor slurm", "--executor is one of local, ray; got slurm"),
         ("reproduce table7 --preset smoke --address auto", "--address is for --executor ray"),

@@ -206,8 +206,9 @@ class Planted:
     raises: tuple[str, ...]
     level: str
 
-    def build(self, folder: Path) -> nn.Module:
-        return self.wrap(trained(self.training, folder)).eval()
+    def build(self, folder: Path, seed: int = 0) -> nn.Module:
+        """The network, trained with this seed or read from the folder."""
+        return self.wrap(trained(self.training, folder, seed)).eval()
 
 
 PLANTED: dict[str, Planted] = {

@@ -57,6 +57,8 @@ CASES: list[tuple[str, Arrays, str]] = [
     ("one step beats many", steps(72, 80), "suspicious"),
     ("one step beats many", steps(60, 80), "masked"),
     ("one step beats many", steps(100, 1), "suspicious"),  # PGD breaks all, FGSM hides it
+    ("one step beats many", steps(150, 3), "suspicious"),  # PGD leaves 3 of 200
+    ("one step beats many", steps(50, 3), "none found"),  # more than 5% of what FGSM leaves
     ("one step beats many", steps(20, 1), "none found"),
     ("unlimited radius", {"pgd": first(0)}, "none found"),
     ("unlimited radius", {"pgd": first(10)}, "suspicious"),

@@ -11,12 +11,22 @@ from ctrobust.cli.experiment_runs import ExperimentOptions, carry_out
 from ctrobust.cli.options import DataRoot
 from ctrobust.experiments import EXPERIMENTS, PRESETS, experiment
 
-REPRODUCE_EXAMPLE = "Example: ctrobust reproduce table7 --preset smoke, or ctrobust reproduce table1 --dry-run"
+REPRODUCE_EXAMPLE = (
+    "Example: ctrobust reproduce table7 --preset smoke, or ctrobust reproduce table1 --only MNISTNet --dry-run"
+)
 
 
 def reproduce(
     names: Annotated[list[str], typer.Argument(help=f"One or more of {', '.join(EXPERIMENTS)}, or all.")],
     preset: Annotated[str, typer.Option(help=f"Size of the experiments: {', '.join(PRESETS)}.")] = "laptop",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Run only cells whose row and column contain the text, such as 'MNISTNet Cyclic'. Repeatable: a cell "
+            "must contain each.",
+        ),
+    ] = None,
     store: StoreRoot = Path("runs"),
     results: ReadOnlyStores = None,
     dry_run: DryRun = False,
@@ -44,6 +54,6 @@ def reproduce(
     carry_out(
         wanted,
         ExperimentOptions(
-            store, results or (), dry_run, as_json, no_run, form, figures, data_root, executor, settings
+            store, results or (), dry_run, as_json, no_run, form, figures, data_root, executor, settings, only or ()
         ),
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """One value of a table or figure: what is measured, the jobs that it is computed from, and what the paper prints."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -61,6 +62,17 @@ class Cell:
     printed: str | None = None
     bold: bool = False
     threshold: float | None = None
+
+    def matches(self, texts: Iterable[str]) -> bool:
+        """Whether the labels of its row and column contain each of the texts, in upper or lower case.
+
+        Example:
+            >>> cell = Cell("MDL", "MNISTNet Cyclic FM", "accuracy", ())
+            >>> cell.matches(["mnistnet", "mdl"]), cell.matches(["VGG16"]), cell.matches([])
+            (True, False, True)
+        """
+        labels = f"{self.row}, {self.column}".casefold()
+        return all(text.casefold() in labels for text in texts)
 
     @property
     def paper(self) -> float | MeanSpread | None:

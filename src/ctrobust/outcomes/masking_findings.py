@@ -96,7 +96,7 @@ def one_step(arrays: Arrays, setting: MaskingSetting) -> MaskingFinding:
     if p < PAIRED_P and (level := raised("one step beats many", many - one)) != "none found":
         return MaskingFinding(level, f"The stronger attack fails more often: {found}.", numbers)
     broken_by_many = wilson(int(arrays["pgd"].sum()), len(arrays["pgd"])).high <= MOST_LEFT_BY_MANY
-    if many <= BROKEN_BY_MANY and broken_by_many and one > LEFT_BY_ONE * clean:
+    if many <= BROKEN_BY_MANY * one and broken_by_many and one > LEFT_BY_ONE * clean:
         return MaskingFinding("suspicious", f"Robustness against one step hides that there is none: {found}.", numbers)
     return MaskingFinding("none found", f"Many steps find at least as much as one: {found}.", numbers)
 

@@ -13,9 +13,10 @@ PAIRED_P = 0.01
 GAIN = 0.05
 """The gain in the last tenth of the steps, relative to the whole run's, above which an ascent is unfinished."""
 
-BROKEN_BY_MANY, LEFT_BY_ONE = 0.01, 0.25
-"""PGD breaks all if at most the first share of examples stays robust; FGSM then hides it if more than the second share
-of the correctly classified ones stays robust under FGSM."""
+BROKEN_BY_MANY, LEFT_BY_ONE = 0.05, 0.25
+"""FGSM hides that PGD breaks nearly all if PGD leaves at most the first share of what FGSM leaves, and FGSM more than
+the second share of the correctly classified examples. Natural networks lose nearly all examples under PGD at large
+radii too, but few are then left by FGSM: of Fashion-MNIST's at 16/255 PGD leaves a fifth of what FGSM leaves."""
 
 MOST_LEFT_BY_MANY = 0.05
 """The upper end of the 95% interval of what PGD leaves must be below this share before PGD is said to break all: of
