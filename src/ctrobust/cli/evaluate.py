@@ -64,6 +64,13 @@ def evaluate(
     fuse: Annotated[
         bool, typer.Option("--fuse/--no-fuse", help="Run long attacks on a fused copy of the network, which is faster.")
     ] = True,
+    probabilities: Annotated[
+        bool,
+        typer.Option(
+            "--probabilities/--no-probabilities",
+            help="Store the class probabilities under attack; without them the files of many radii stay small.",
+        ),
+    ] = True,
     verdict: Annotated[
         bool, typer.Option("--verdict", help="Test whether gradients are masked, in place of attacks.")
     ] = False,
@@ -144,6 +151,7 @@ def evaluate(
             limit=limit,
             chunk=chunk,
             fuse=fuse,
+            keep_probabilities=probabilities,
             progress=progress,
             into=target.run,
             sharding=sharding,
