@@ -80,6 +80,9 @@ def test_a_table_of_the_paper() -> None:
     lines = TABLES.reproduced("table1")
     assert lines[0].startswith("**table1** (laptop)")
     assert any(line.startswith("| MDL |") and "92.79" in line for line in lines)
+    part = TABLES.reproduced("table1", only=["MNISTNet Cyclic FM"])
+    assert [line.split(" | ")[0] for line in part if line.startswith("| ")][1:3] == ["| DO", "| FL"]
+    assert not any("VGG16" in line for line in part if line.startswith("|"))
 
 
 def test_statements_of_the_text_are_checked_on_stored_values_of_all_directories() -> None:

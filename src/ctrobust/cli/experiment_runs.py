@@ -39,7 +39,6 @@ class ExperimentOptions:
         figures: directory for the figures; None writes none.
         data_root: where the data sets are.
         executor: a key of EXECUTORS; `settings` are its settings.
-        only: texts that the labels of a cell contain if its jobs are to be run.
     """
 
     store: Path
@@ -52,7 +51,6 @@ class ExperimentOptions:
     data_root: Path | None
     executor: str
     settings: "ExecutorSettings"
-    only: Sequence[str] = ()
 
 
 def carry_out(wanted: Sequence[Table | Figure], options: ExperimentOptions) -> None:
@@ -62,7 +60,7 @@ def carry_out(wanted: Sequence[Table | Figure], options: ExperimentOptions) -> N
     from ctrobust.execution.required_data import require_data
 
     runs, run_jobs = Store(options.store, tuple(options.results)), find_executor(options.executor)
-    plan = make_plan(wanted, JobIndex(runs), options.only)
+    plan = make_plan(wanted, JobIndex(runs))
     if options.dry_run:
         print_plan(plan, runs, options.settings.local_workers(), options.data_root, as_json=options.as_json)
         return

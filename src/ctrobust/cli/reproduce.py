@@ -9,7 +9,7 @@ from ctrobust.cli.executor_options import Address, CpusPerJob, ExecutorName, Gpu
 from ctrobust.cli.experiment_options import DryRun, NoRun, PlanAsJson, ReadOnlyStores, RenderForm, StoreRoot
 from ctrobust.cli.experiment_runs import ExperimentOptions, carry_out
 from ctrobust.cli.options import DataRoot
-from ctrobust.experiments import EXPERIMENTS, PRESETS, experiment
+from ctrobust.experiments import EXPERIMENTS, PRESETS, experiment, parts
 
 REPRODUCE_EXAMPLE = (
     "Example: ctrobust reproduce table7 --preset smoke, or ctrobust reproduce table1 --only MNISTNet --dry-run"
@@ -23,7 +23,7 @@ def reproduce(
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Run only cells whose row and column contain the text, such as 'MNISTNet Cyclic'. Repeatable: a cell "
+            help="Only cells whose row and column contain the text, such as 'MNISTNet Cyclic'. Repeatable: a cell "
             "must contain each.",
         ),
     ] = None,
@@ -49,11 +49,11 @@ def reproduce(
     from ctrobust.execution import ExecutorSettings
 
     chosen = dict.fromkeys(one for name in names for one in (EXPERIMENTS if name == "all" else [name]))
-    wanted = [experiment(name, preset) for name in chosen]
+    wanted = parts([experiment(name, preset) for name in chosen], only or ())
     settings = ExecutorSettings(workers, threads, nice, address, cpus_per_job, gpus_per_job)
     carry_out(
         wanted,
         ExperimentOptions(
-            store, results or (), dry_run, as_json, no_run, form, figures, data_root, executor, settings, only or ()
+            store, results or (), dry_run, as_json, no_run, form, figures, data_root, executor, settings
         ),
     )  # fmt: skip

@@ -3,14 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ctrobust.errors import InputError
 from ctrobust.execution.expected_time import ExpectedTime
-from ctrobust.experiments import Cell, Figure, MeanSpread, Table
+from ctrobust.experiments import Figure, MeanSpread, Table
 from ctrobust.specs import EmbeddingJob, EvaluationJob, Job, TrainingJob, VerdictJob, required_training, spec_hash
 from ctrobust.store import JobIndex
-
-SHOWN_LABELS = 4
-"""The number of rows and of columns that are named where no cell was found."""
 
 
 @dataclass(frozen=True)
@@ -19,13 +15,11 @@ class Plan:
 
     Attributes:
         experiments: the tables and figures.
-        cells: the cells that are wanted, each with the name of its table or figure.
         jobs: every job once, each training before the jobs that need its weights.
         missing: the jobs whose results are not stored, in the same order.
     """
 
     experiments: tuple[Table | Figure, ...]
-    cells: tuple[tuple[str, Cell], ...]
     jobs: tuple[Job, ...]
     missing: tuple[Job, ...]
 
@@ -39,14 +33,15 @@ class Plan:
         return {
             "cells": [
                 {
-                    "experiment": name,
+                    "experiment": one.name,
                     "row": cell.row,
                     "column": cell.column,
                     "metric": cell.metric,
                     "paper": cell.paper._asdict() if isinstance(cell.paper, MeanSpread) else cell.paper,
                     "jobs": [spec_hash(job) for job in cell.jobs],
                 }
-                for name, cell in self.cells
+                for one in self.experiments
+                for cell in one.all_cells
             ],
             "jobs": [
                 {
@@ -64,9 +59,7 @@ class Plan:
     def lines(self, expected: ExpectedTime, workers: int) -> list[str]:
         """The plan in words: experiments, jobs of each kind, what is stored of them, and the expected time."""
         found = [f"{one.name} ({one.preset}): {one.title}" for one in self.experiments]
-        total = sum(len(one.all_cells) for one in self.experiments)
-        of_all = f" of {total:,}" if len(self.cells) < total else ""
-        found.append(f"cells: {len(self.cells):,}{of_all}")
+        found.append(f"cells: {sum(len(one.all_cells) for one in self.experiments):,}")
         for kind, title in JOB_TITLES.items():
             if self.count(kind) or kind in (TrainingJob, EvaluationJob):
                 missing = self.count(kind, self.missing)
@@ -109,33 +102,17 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
-def make_plan(experiments: Iterable[Table | Figure], index: JobIndex, only: Sequence[str] = ()) -> Plan:
-    """Collect the jobs of the cells and the trainings they need; `only` are texts that each cell's labels contain."""
+def make_plan(experiments: Iterable[Table | Figure], index: JobIndex) -> Plan:
+    """Collect the jobs of all cells and the trainings they need."""
     wanted = tuple(experiments)
-    cells = tuple((one.name, cell) for one in wanted for cell in one.all_cells if cell.matches(only))
-    if only and not cells:
-        raise InputError(_no_cell(wanted, only))
     jobs: dict[Job, None] = {}
-    for _, cell in cells:
-        for job in cell.jobs:
-            jobs.setdefault(required_training(job))
-            jobs.setdefault(job)
+    for one in wanted:
+        for cell in one.all_cells:
+            for job in cell.jobs:
+                jobs.setdefault(required_training(job))
+                jobs.setdefault(job)
     ordered = tuple(sorted(jobs, key=lambda job: not isinstance(job, TrainingJob)))
-    return Plan(wanted, cells, ordered, tuple(index.missing(ordered)))
-
-
-def _no_cell(experiments: Sequence[Table | Figure], only: Sequence[str]) -> str:
-    """That no cell has the texts in its labels, with some labels that there are."""
-    cells = [cell for one in experiments for cell in one.all_cells]
-    rows, columns = (
-        list(dict.fromkeys(labels)) for labels in zip(*((one.row, one.column) for one in cells), strict=True)
-    )
-    named = [
-        ", ".join(labels[:SHOWN_LABELS]) + (", ..." if len(labels) > SHOWN_LABELS else "") for labels in (rows, columns)
-    ]
-    return (
-        f"no cell's row and column contain {' and '.join(map(repr, only))}; rows are {named[0]}; columns are {named[1]}"
-    )
+    return Plan(wanted, ordered, tuple(index.missing(ordered)))
 
 
 def is_ready(job: Job, done: set[Job]) -> bool:

@@ -20,7 +20,7 @@ import tomllib
 from typing import Any
 
 from ctrobust.errors import InputError
-from ctrobust.reporting.run_tables import TABLE_FIELDS, TABLE_KINDS, AttackColumn, RunTables
+from ctrobust.reporting.run_tables import OPTIONAL_FIELDS, TABLE_FIELDS, TABLE_KINDS, AttackColumn, RunTables
 from ctrobust.store import Store
 
 END = "<!-- end of table -->"
@@ -82,7 +82,7 @@ def _make(tables: RunTables, kind: str, fields: dict[str, Any], where: str) -> l
     if kind not in TABLE_KINDS:
         raise InputError(f"{where}: unknown kind; known: {', '.join(TABLE_KINDS)}")
     allowed = TABLE_FIELDS[kind]
-    required = {name for name in allowed if name != "preset"}
+    required = {name for name in allowed if name not in OPTIONAL_FIELDS}
     wrong = [name for name, value in fields.items() if not isinstance(value, allowed.get(name, ()))]
     if wrong or not required <= fields.keys():
         expected = ", ".join(f"{name} ({TYPE_NAMES[type_]})" for name, type_ in allowed.items())

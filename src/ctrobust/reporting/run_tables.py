@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ctrobust.errors import InputError
-from ctrobust.experiments import check_statements, experiment
+from ctrobust.experiments import check_statements, experiment, parts
 from ctrobust.outcomes import Evaluation, mcnemar
 from ctrobust.reporting.renderings import render
 from ctrobust.reporting.statement_lines import measured_values
@@ -151,9 +151,13 @@ class RunTables:
         heads = ["run", *names, *alone, *spent]
         return _table(heads, rows)
 
-    def reproduced(self, name: str, preset: str = "laptop") -> list[str]:
-        """A table or figure of the paper, as `ctrobust reproduce NAME --no-run --render markdown` prints it."""
-        return render(experiment(name, preset), JobIndex(self.store), "markdown").rstrip("\n").split("\n")
+    def reproduced(self, name: str, only: Sequence[str] = (), preset: str = "laptop") -> list[str]:
+        """A table or figure of the paper, as `ctrobust reproduce NAME --no-run --render markdown` prints it.
+
+        `only` restricts it to cells whose row and column contain each of the texts.
+        """
+        (part,) = parts([experiment(name, preset)], only)
+        return render(part, JobIndex(self.store), "markdown").rstrip("\n").split("\n")
 
     def statements(self, names: Sequence[str], preset: str = "laptop") -> list[str]:
         """What the paper's text states about tables and figures, where something was run that it can be checked on."""
@@ -190,10 +194,13 @@ TABLE_FIELDS: Mapping[str, Mapping[str, type]] = {
     "collapses": {"runs": list},
     "verdicts": {"runs": list},
     "found beyond": {"runs": list, "first": str, "second": str, "images": int},
-    "reproduce": {"name": str, "preset": str},
+    "reproduce": {"name": str, "only": list, "preset": str},
     "statements": {"names": list, "preset": str},
 }
-"""Kind of table -> its fields and their types; only `preset` may be left out."""
+"""Kind of table -> its fields and their types; only those of OPTIONAL_FIELDS may be left out."""
+
+
+OPTIONAL_FIELDS = ("only", "preset")
 
 
 def _percent(value: float, low: float, high: float) -> str:

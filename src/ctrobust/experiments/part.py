@@ -1,0 +1,65 @@
+"""A part of tables and figures: the cells whose labels contain given texts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ctrobust.errors import InputError
+from ctrobust.experiments.figure import Figure, Series
+from ctrobust.experiments.table import Table
+
+SHOWN_LABELS = 4
+"""The number of rows and of columns that are named where no cell was found."""
+
+
+def parts(experiments: Sequence[Table | Figure], texts: Sequence[str]) -> list[Table | Figure]:
+    """Each table and figure with only the cells whose row and column contain every text; empty ones are left out.
+
+    Example:
+        >>> from ctrobust.experiments import experiment
+        >>> (table,) = parts([experiment("table1"), experiment("figure7")], ["MNISTNet Cyclic", "MDL"])
+        >>> [row.label for row in table.rows], [column.label for column in table.columns]
+        (['MDL', 'MDL-PCC'], ['MNISTNet Cyclic M', 'MNISTNet Cyclic FM'])
+    """
+    if not texts:
+        return list(experiments)
+    found = [_table_part(one, texts) if isinstance(one, Table) else _figure_part(one, texts) for one in experiments]
+    found = [one for one in found if one.all_cells]
+    if not found:
+        raise InputError(_no_cell(experiments, texts))
+    return found
+
+
+def _table_part(table: Table, texts: Sequence[str]) -> Table:
+    cells, second = (
+        tuple(one for one in cells if one.matches(texts)) for cells in (table.cells, table.second_readings)
+    )
+    rows, columns = {one.row for one in cells + second}, {one.column for one in cells + second}
+    return replace(
+        table,
+        rows=tuple(one for one in table.rows if one.label in rows),
+        columns=tuple(one for one in table.columns if one.label in columns),
+        cells=cells,
+        second_readings=second,
+    )
+
+
+def _figure_part(figure: Figure, texts: Sequence[str]) -> Figure:
+    panels = (
+        replace(panel, series=tuple(one for line in panel.series if (one := _series_part(line, texts)).points))
+        for panel in figure.panels
+    )
+    return replace(figure, panels=tuple(panel for panel in panels if panel.series))
+
+
+def _series_part(line: Series, texts: Sequence[str]) -> Series:
+    return replace(line, points=tuple(point for point in line.points if point.cell.matches(texts)))
+
+
+def _no_cell(experiments: Sequence[Table | Figure], texts: Sequence[str]) -> str:
+    cells = [cell for one in experiments for cell in one.all_cells]
+    rows, columns = dict.fromkeys(one.row for one in cells), dict.fromkeys(one.column for one in cells)
+    shown = [
+        ", ".join([*list(labels)[:SHOWN_LABELS], *["..."][: len(labels) > SHOWN_LABELS]]) for labels in (rows, columns)
+    ]
+    wanted = " and ".join(map(repr, texts))
+    return f"no cell's row and column contain {wanted}; rows are {shown[0]}; columns are {shown[1]}"
