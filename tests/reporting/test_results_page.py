@@ -34,6 +34,13 @@ def test_the_text_stays_and_the_table_is_replaced() -> None:
     assert after.endswith("\n\n<!-- end of table -->\n\nText after.\n")
 
 
+def test_a_table_may_have_attacks_of_its_own() -> None:
+    own = 'runs = ["fashion-mdl"]\nattacks.Own = {attack = "pgd:eps=8/255", images = 1000}'
+    filled = fill_page(PAGE.replace('runs = ["fashion-mdl"]', own), Store(RESULTS))
+    assert "| run | natural, 10,000 | Own |" in filled
+    assert "| fashion-mdl | 92.8 [92.3, 93.3] | 29.6 [26.9, 32.5] |" in filled
+
+
 def test_a_filled_page_stays_as_it_is() -> None:
     filled = fill_page(PAGE, Store(RESULTS))
     assert fill_page(filled, Store(RESULTS)) == filled
@@ -51,6 +58,10 @@ def test_a_page_without_tables_stays_as_it_is() -> None:
         ('runs = ["fashion-mdl"]', "names = []", r"its fields are names; they must be runs \(a list\)"),
         ('runs = ["fashion-mdl"]', 'runs = "fashion-mdl"', r"its fields are runs; they must be runs \(a list\)"),
         ("images = 1000", 'images = "1000"', "line 3, attacks: FGSM is .* it must be {attack = TEXT, images = NUMBER}"),
+        (
+            'runs = ["fashion-mdl"]', 'runs = []\nattacks.FGSM = 3',
+            "line 9, table 'accuracies': FGSM is 3; it must be {attack = TEXT, images = NUMBER}",
+        ),
         ("<!-- end of table -->\n", "", "line 9: '<!-- table: accuracies' does not belong to a table"),
         ("<!-- table: accuracies", "<!-- Table: accuracies", "line 13: '<!-- end of table -->' does not belong"),
         (

@@ -13,10 +13,13 @@ The kinds are those of `run_tables.TABLE_KINDS`. A comment above the tables name
     <!-- attacks
     FGSM = {attack = "fgsm:eps=8/255", images = 1000}
     -->
+
+A table of accuracies or paired tests may have columns of its own: a field `attacks` with the same entries.
 """
 
 import re
 import tomllib
+from dataclasses import replace
 from typing import Any
 
 from ctrobust.errors import InputError
@@ -24,7 +27,7 @@ from ctrobust.reporting.run_tables import OPTIONAL_FIELDS, TABLE_FIELDS, TABLE_K
 from ctrobust.store import Store
 
 END = "<!-- end of table -->"
-TYPE_NAMES = {list: "a list", str: "a text", int: "a number"}
+TYPE_NAMES = {list: "a list", str: "a text", int: "a number", dict: "a table"}
 _ATTACKS = re.compile(r"<!-- attacks\n(.*?)\n?-->", re.DOTALL)
 _TABLE = re.compile(rf"(<!-- table: ([^\n]*?)\n(.*?)\n?-->\n)(.*?)({re.escape(END)})", re.DOTALL)
 _MARK = re.compile(r"<!-- (?:table\b|end of table|attacks\b)")
@@ -67,8 +70,12 @@ def _attack_columns(text: str) -> tuple[AttackColumn, ...]:
     if found is None:
         return ()
     where = f"line {_line(text, found.start())}, attacks"
+    return _columns(_toml(found[1], where), where)
+
+
+def _columns(attacks: dict[str, Any], where: str) -> tuple[AttackColumn, ...]:
     columns = []
-    for title, fields in _toml(found[1], where).items():
+    for title, fields in attacks.items():
         if not isinstance(fields, dict) or {key: type(value) for key, value in fields.items()} != {
             "attack": str,
             "images": int,
@@ -87,7 +94,9 @@ def _make(tables: RunTables, kind: str, fields: dict[str, Any], where: str) -> l
     if wrong or not required <= fields.keys():
         expected = ", ".join(f"{name} ({TYPE_NAMES[type_]})" for name, type_ in allowed.items())
         raise InputError(f"{where}: its fields are {', '.join(fields) or 'none'}; they must be {expected}")
+    if "attacks" in fields:
+        tables = replace(tables, attacks=_columns(fields["attacks"], where))
     try:
-        return TABLE_KINDS[kind](tables, **fields)
+        return TABLE_KINDS[kind](tables, **{name: value for name, value in fields.items() if name != "attacks"})
     except InputError as error:
         raise InputError(f"{where}: {error}") from None

@@ -188,8 +188,8 @@ TABLE_KINDS: dict[str, Callable[..., list[str]]] = {
 """Kind of table -> the method of RunTables that makes it."""
 
 TABLE_FIELDS: Mapping[str, Mapping[str, type]] = {
-    "accuracies": {"runs": list},
-    "mcnemar": {"pairs": list},
+    "accuracies": {"runs": list, "attacks": dict},
+    "mcnemar": {"pairs": list, "attacks": dict},
     "thresholds": {"runs": list},
     "collapses": {"runs": list},
     "verdicts": {"runs": list},
@@ -200,7 +200,7 @@ TABLE_FIELDS: Mapping[str, Mapping[str, type]] = {
 """Kind of table -> its fields and their types; only those of OPTIONAL_FIELDS may be left out."""
 
 
-OPTIONAL_FIELDS = ("only", "preset")
+OPTIONAL_FIELDS = ("attacks", "only", "preset")
 
 
 def _percent(value: float, low: float, high: float) -> str:
