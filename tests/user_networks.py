@@ -146,9 +146,9 @@ def class_means() -> Linear:
     return network
 
 
-def write_class_means(path: Path, prefix: str = "") -> None:
+def write_class_means(path: Path, prefix: str = "", scale: float = 1.0) -> None:
     """Write the weights of `class_means` as safetensors, or with the suffix .pt as torch.save does."""
-    tensors = {prefix + name: tensor for name, tensor in class_means().state_dict().items()}
+    tensors = {prefix + name: scale * tensor for name, tensor in class_means().state_dict().items()}
     if path.suffix == ".pt":
         torch.save(tensors, path)
     else:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ctrobust as ct
@@ -74,7 +75,14 @@ def test_it_is_shown_compared_reported_and_verified(inside: Inside, tmp_path: Pa
     assert f"ctrobust evaluate {NETS}:linear --weights WEIGHTS --data digits --out runs/plain --verdict" in page
     checked = inside("verify runs/plain")
     assert checked.code == 0
-    assert "nothing was attacked again" in checked.out
+    assert f"nothing was attacked again; add --model {NETS}:linear and --weights FILE" in " ".join(checked.out.split())
+    again = inside(f"verify runs/plain --model {NETS}:linear --weights means.safetensors")
+    assert again.code == 0
+    assert "examples attacked alone came out differently" in " ".join(again.out.split())
+    user_networks.write_class_means(tmp_path / "other.safetensors", scale=1.1)
+    other = inside(f"verify runs/plain --model {NETS}:linear --weights other.safetensors")
+    assert other.code == 6
+    assert "is another network than the one that was evaluated" in " ".join(other.out.split())
 
 
 def test_a_trained_run_is_compared_with_it(inside: Inside, run: Path) -> None:
@@ -220,6 +228,13 @@ def test_a_network_that_draws_at_random(inside: Inside, tmp_path: Path) -> None:
     assert attack["repeats"] == 20
     stored = StoredEvaluation.read(tmp_path / attack["outcomes"])
     assert stored.record.spec.repeats == 20
+    again = document(inside, f"{line.replace('--out run', '--out other')} --attack pgd:eps=0.05,steps=5")
+    (other,) = again["attacks"]
+    for name, array in StoredEvaluation.read(tmp_path / other["outcomes"]).evaluation.arrays().items():
+        np.testing.assert_array_equal(array, stored.evaluation.arrays()[name])
+    checked = inside(f"verify run --model {NETS}:noisy --weights means.safetensors")
+    assert checked.code == 0
+    assert "The network draws at random" in checked.out
     verdict = document(inside, f"{line} --verdict --eps 0.05")["verdict"]
     assert verdict["setting"]["repeats"] == 20
     levels = {one["test"]: one["level"] for one in verdict["evidence"]}

@@ -19,6 +19,14 @@ def test_the_result_as_robustbench_lists_it(run: Path, inside: Inside) -> None:
     assert entry["autoattack_acc"] == f"{100 * document['attacks'][0]['robust_accuracy']:.2f}"
     assert entry["clean_acc"] == f"{100 * document['accuracy']:.2f}"
     assert "fgsm:eps=0.2" not in entry["footnote"]
+    assert "Masking verdict: none was made at this radius." in entry["footnote"]
+
+    assert inside(f"evaluate run {ATTACK} --robustbench entry.json --json").code == 0  # an entry is replaced
+    (run.parent / "notes.txt").write_text("precious")
+    code, _, err = inside(f"evaluate run {ATTACK} --robustbench notes.txt")
+    assert code == 2
+    assert "notes.txt exists and is no entry of RobustBench" in " ".join(err.split())
+    assert (run.parent / "notes.txt").read_text() == "precious"
 
 
 @pytest.mark.usefixtures("run")

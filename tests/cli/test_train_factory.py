@@ -95,6 +95,7 @@ def test_outputs_that_contain_the_logits(inside: Inside) -> None:
         ("three_channels", 2, "cannot take images of digits"),
         ("nan", 2, "gives NaN or infinity on images of digits"),
         ("softmax", 2, "Remove its softmax"),
+        ("detached", 2, "gives logits without a gradient, so it cannot be trained; remove detach()"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(inside: Inside, tmp_path: Path, line: str, code: int, message: str) -> None:

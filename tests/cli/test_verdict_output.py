@@ -40,6 +40,11 @@ def test_a_stored_verdict_is_shown_beside_attacks_at_its_radius(inside: Inside) 
         ("--verdict --eps 0.1 --eps 0.2", "--verdict takes one --eps, got 0.1, 0.2"),
         ("--verdict --eps 8", "eps is for images in [0, 1]"),
         ("--verdict --no-fuse", "--no-fuse is for attacks"),
+        ("--verdict --eps 0", "the radius of a verdict is more than 0, got 0"),
+        ("--verdict --eps 0.1..0.3", "--verdict takes one --eps, got 0.1..0.3"),
+        ("--verdict --pictures 4", "--pictures is not for --verdict: leave it out"),
+        ("--verdict --save-images folder", "--save-images is not for --verdict"),
+        ("--verdict --robustbench e.json", "--robustbench is not for --verdict"),
         ("--transfer run", "--transfer is for --verdict"),
     ],
 )

@@ -94,6 +94,29 @@ def test_outcomes_forged_with_their_checksum_and_record_are_caught_by_attacking_
     assert "FAILED: attacked again" in out
 
 
+def test_changed_curves_and_verdicts_are_caught(evaluated: RunDirectory, inside: Inside) -> None:
+    assert inside("evaluate run --attack fgsm --eps 0.05..0.1 --limit 20").code == 0
+    weights = execution.read_weights(evaluated.path)
+    digits = execution.evaluation_data(weights, None, None)
+    execution.verdict_stored(weights, digits, eps=0.05, limit=20, tests=["zero gradients"])
+    honest = inside("verify run --sample 0")
+    assert honest.code == 0
+    assert "It follows from its measurements." in honest.out
+
+    (curve,) = (evaluated.path / "curves").glob("*.npz")
+    (verdict,) = (evaluated.path / "verdicts").glob("*.json")
+    arrays, text = read_arrays(curve), verdict.read_text()
+    write_arrays(curve, {**arrays, "broken_at": arrays["broken_at"] * 1.5})
+    found = inside("verify run --sample 0")
+    assert found.code == 6
+    assert f"FAILED: {curve.name}" in found.out
+    write_arrays(curve, arrays)
+    verdict.write_text(text.replace('"not tested"', '"none found"'))
+    found = inside("verify run --sample 0")
+    assert found.code == 6
+    assert f"FAILED: {verdict.name}" in found.out
+
+
 def test_other_weights_and_another_spec_are_caught(evaluated: RunDirectory, inside: Inside) -> None:
     record = evaluated.read_record()
     evaluated.write_record(record.model_copy(update={"weights_sha256": "0" * 64}))

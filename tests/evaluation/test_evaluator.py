@@ -493,7 +493,8 @@ def test_a_list_of_attacks_gives_a_list_of_evaluations_with_one_clean_pass() -> 
     for one, other in zip(found, expected, strict=True):
         for name, array in other.arrays().items():
             np.testing.assert_array_equal(one.arrays()[name], array)
-    assert together.count == apart.count - 2 * len(x)
+    clean_pass, randomness = len(x), 2 * len(x)  # each made once instead of three times
+    assert together.count == apart.count - 2 * (clean_pass + randomness)
     assert evaluate(together, (x, y), tuple(attacks[:1]))[0].accuracy == expected[0].accuracy
     assert evaluate(together, (x, y), []) == []
 
@@ -505,3 +506,14 @@ def test_each_attack_of_a_list_is_checked_before_the_first_runs() -> None:
     with pytest.raises(InputError, match=r"an attack is one of ctrobust.attacks, .*; got 3"):
         evaluate(model, pixels(), [FGSM(eps=0.1), 3])  # type: ignore[list-item]
     assert model.count == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*incomplete on so few classes")
+def test_an_ensemble_says_which_of_its_attacks_broke_how_many() -> None:
+    x, y = pixels()
+    model = Counting().eval()
+    found = evaluate(model, (x, y), "autoattack:eps=0.1,queries=20")
+    assert found.broken_by is not None
+    assert next(iter(found.broken_by)) == "apgd:eps=0.1"
+    assert sum(found.broken_by.values()) == int((found.clean_correct & ~found.robust).sum()) > 0
+    assert evaluate(model, (x, y), "apgd:eps=0.1,steps=5,restarts=2").broken_by is None

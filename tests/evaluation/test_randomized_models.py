@@ -1,6 +1,8 @@
+import pytest
 import torch
 from torch import Tensor, nn
 
+from ctrobust.evaluation import evaluate
 from ctrobust.evaluation.randomized_models import RepeatedMean, repeated_distance
 
 
@@ -16,6 +18,32 @@ class Counting(nn.Module):
 
 def test_the_mean_of_repeated_passes() -> None:
     assert RepeatedMean(Counting(), 4)(torch.zeros(3, 1)).tolist() == [[2.5, 0.0]] * 3
+
+
+def test_draws_are_a_function_of_the_images_and_the_global_generator_is_left_alone() -> None:
+    model, x = RepeatedMean(nn.Dropout(0.5).train(), 3), torch.rand(4, 5)
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    first = model(x)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.rand(1)
+    assert torch.equal(model(x), first)
+    moved = x.clone()
+    moved[0, 0] += 1e-6
+    assert not torch.equal(model(moved)[1:], first[1:])
+    half = RepeatedMean(nn.Dropout(0.5).train(), 3)
+    assert torch.equal(half(x.half()), half(x.half()))
+
+
+def test_a_random_model_is_warned_of_in_evaluations() -> None:
+    class Noisy(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.flatten(1) + 0.3 * torch.randn(len(x), x[0].numel())
+
+    x, y = torch.rand(6, 1, 1, 3), torch.arange(6) % 3
+    with pytest.warns(UserWarning, match="the model draws at random"):
+        evaluate(Noisy().eval(), (x, y))
+    evaluate(RepeatedMean(Noisy().eval(), 20), (x, y))  # a warning would be an error
 
 
 def test_the_distance_is_relative_and_the_largest() -> None:

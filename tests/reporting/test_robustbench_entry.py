@@ -36,7 +36,7 @@ def test_the_fields_of_robustbench() -> None:
         "reported": "50.00",
         "autoattack_acc": "50.00",
         "footnote": "Both accuracies are on the first 4 test images (linf); the 95% interval of the robust accuracy is "
-        "[15.00, 85.00]. Evaluated with ctrobust 0.1.0.",
+        "[15.00, 85.00]. Evaluated with ctrobust 0.1.0. Masking verdict: none was made at this radius.",
         "unreliable": False,
     }
 

@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +15,7 @@ from ctrobust.cli.options import WHERE, DataRoot
 from ctrobust.cli.picture_output import check_picture_options, print_saved_images, write_contact_sheet
 from ctrobust.cli.progress import attack_progress
 from ctrobust.cli.robustbench_output import check_robustbench, write_robustbench
-from ctrobust.cli.signals import interruptible, resumed_by
+from ctrobust.cli.signals import given_command, interruptible, resumed_by
 from ctrobust.cli.torch_setup import load_torch
 from ctrobust.cli.user_network_options import Mean, Model, Out, Std, Weights
 from ctrobust.cli.verdict_output import masking_verdict, print_verdict_lines, verdicts_json
@@ -117,6 +115,14 @@ def evaluate(
     """Attack a network: robust accuracies with intervals, and statistics of its confidence threshold."""
     options = TargetOptions(run, data, data_root, split, model, weights, mean, std, out)
     if verdict:
+        _refuse_with(
+            "--verdict",
+            pictures=pictures,
+            save_images=save_images,
+            robustbench=robustbench,
+            bisections=bisections,
+            workers=workers,
+        )
         masking_verdict(
             options, attack, eps, limit=limit, transfer=transfer, fuse=fuse, threads=threads, as_json=as_json
         )  # fmt: skip
@@ -127,7 +133,9 @@ def evaluate(
         raise InputError("--eps needs an attack: name one with --attack")
     radii = curve_radii(eps or [])
     if radii is not None:
-        _refuse_with_a_curve(pictures=pictures, save_images=save_images, robustbench=robustbench, workers=workers)
+        _refuse_with(
+            "a range of radii", pictures=pictures, save_images=save_images, robustbench=robustbench, workers=workers
+        )
         load_torch(threads)
         _evaluate_curves(
             options, attack or [], radii, bisections=bisections or 0, limit=limit, chunk=chunk, fuse=fuse,
@@ -190,7 +198,7 @@ def _attacking(
             target = held.enter_context(execution.opened_target(options))
         stored = target.run is not None
         with (
-            resumed_by(_this_command if stored else lambda: None),
+            resumed_by(given_command if stored else lambda: None),
             interruptible(_kept(stored=stored)),
             attack_progress(what, str(options.target)) as progress,
         ):
@@ -225,11 +233,12 @@ def _evaluate_curves(
         print_curves(run, target.data, rows)
 
 
-def _refuse_with_a_curve(**options: object) -> None:
-    """Refuse options that a curve does not have."""
+def _refuse_with(what: str, **options: object) -> None:
+    """Refuse options that have no effect on what is made instead of evaluations of single radii."""
     for name, value in options.items():
         if value is not None:
-            raise InputError(f"--{name.replace('_', '-')} is not for a range of radii: give single values of --eps")
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(f"{option} is not for {what}: leave it out, or attack with --attack and single --eps")
 
 
 def _kept(*, stored: bool) -> str:
@@ -237,8 +246,3 @@ def _kept(*, stored: bool) -> str:
     if stored:
         return "finished attacks and batches are stored and will not be run again"
     return "nothing is stored for a weights file outside a run directory"
-
-
-def _this_command() -> str:
-    """The command as it was given, which continues from what is stored."""
-    return shlex.join(["ctrobust", *sys.argv[1:]])

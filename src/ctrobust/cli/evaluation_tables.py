@@ -51,12 +51,15 @@ def _print_headlines(attacked: "Sequence[EvaluationRow]") -> None:
     """Print the worst case of each ball, which attack broke what alone, and the ranks of the classes reached."""
     from ctrobust import execution
 
+    for row in attacked:
+        if row.evaluation.broken_by is not None:
+            broken = ", ".join(f"{count:,} by {attack}" for attack, count in row.evaluation.broken_by.items())
+            print_paragraph(f"broken in {row.attack}, each attack on what those before it left: {broken}", "  ")
     for one in execution.headlines(attacked):
         worst = percent(one.worst.robust_accuracy, one.worst.interval)
         print_paragraph(f"worst case of {len(one.attacks)} attacks ({one.ball}): {worst}", "  ")
         alone = [f"{count:,} by {attack}" for attack, count in one.worst.alone.items() if count]
-        if alone:
-            print_paragraph(f"  broken by one attack alone: {', '.join(alone)}", "    ")
+        print_paragraph(f"  broken by one attack alone: {', '.join(alone) or 'none'}", "    ")
     for row in attacked:
         ranks = execution.reached_ranks(row)
         if ranks:
@@ -115,6 +118,7 @@ def evaluation_json(run: Path, data: "Dataset", rows: "Sequence[EvaluationRow]")
                 "attack": row.attack,
                 "reached_ranks": execution.reached_ranks(row),
                 **{k: v for k, v in row.evaluation.summary().items() if not k.startswith(("accuracy", "threshold"))},
+                "broken_by": row.evaluation.broken_by,
                 "left_out": list(row.left_out),
                 **({"repeats": row.repeats} if row.repeats > 1 else {}),
                 "seconds": row.seconds,

@@ -1,7 +1,5 @@
 """Experiments from the command line: planned, run where the user wants, rendered. For `reproduce` and `sweep`."""
 
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from ctrobust.cli.console import print_error
 from ctrobust.cli.job_progress import job_progress
 from ctrobust.cli.plan_output import print_plan
 from ctrobust.cli.rendering_output import check_figures, print_renderings
-from ctrobust.cli.signals import SignalInterrupt, resumed_by, stop_requests
+from ctrobust.cli.signals import SignalInterrupt, given_command, resumed_by, stop_requests
 from ctrobust.errors import InputError, JobsFailedError
 from ctrobust.experiments import Figure, Table
 from ctrobust.reporting import RENDERERS
@@ -91,8 +89,7 @@ def _check(wanted: Sequence[Table | Figure], options: ExperimentOptions) -> None
 def _run(plan: "Plan", runs: Store, run_jobs: "Executor", options: ExperimentOptions) -> "ExecutionReport":
     missing = set(plan.missing)
     stored = [job for job in plan.jobs if job not in missing]
-    command = shlex.join(["ctrobust", *sys.argv[1:]])
-    with stop_requests() as stop, resumed_by(lambda: command), job_progress() as callback:
+    with stop_requests() as stop, resumed_by(given_command), job_progress() as callback:
         report = run_jobs(
             plan.missing, runs, stored=stored, options=options.settings, data_root=options.data_root,
             callback=callback, stop=stop,

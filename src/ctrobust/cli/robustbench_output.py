@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctrobust._version import __version__
 from ctrobust.errors import InputError
-from ctrobust.reporting.robustbench_entry import EntryFacts, robustbench_entry
+from ctrobust.reporting.robustbench_entry import EntryFacts, is_entry, robustbench_entry
 from ctrobust.store import write_atomic
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def check_robustbench(attacks: Sequence[str], file: Path | None) -> None:
         raise InputError(f"--robustbench {file}: there is no folder {file.absolute().parent}")
     if file.is_dir():
         raise InputError(f"--robustbench {file} is a folder; name a file")
+    if file.exists() and not is_entry(file):
+        raise InputError(f"--robustbench {file} exists and is no entry of RobustBench; name another file")
 
 
 def write_robustbench(

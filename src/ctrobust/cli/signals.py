@@ -1,7 +1,9 @@
 """Ctrl-C and SIGTERM: work that can be resumed stops after its batch, other work at once."""
 
 import contextlib
+import shlex
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
@@ -41,6 +43,11 @@ def interruptible(kept: str = "finished attacks are stored and will not be run a
 
     with _handler(handle):
         yield
+
+
+def given_command() -> str:
+    """The command as it was given, which continues from what is stored."""
+    return shlex.join(["ctrobust", *sys.argv[1:]])
 
 
 @contextlib.contextmanager

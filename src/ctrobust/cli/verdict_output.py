@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ctrobust.cli.console import output, print_line, print_paragraph
 from ctrobust.cli.progress import attack_progress
 from ctrobust.cli.report import report_command
-from ctrobust.cli.signals import interruptible
+from ctrobust.cli.signals import given_command, interruptible, resumed_by
 from ctrobust.cli.torch_setup import load_torch
 from ctrobust.errors import InputError
+from ctrobust.specs import is_range
 
 if TYPE_CHECKING:
     from ctrobust.data import Dataset
@@ -42,13 +43,14 @@ def masking_verdict(
         raise InputError("--verdict chooses its attacks: leave out --attack, or attack in a command of its own")
     if not fuse:
         raise InputError("--no-fuse is for attacks: leave it out with --verdict")
-    if eps and len(eps) > 1:
+    if eps and (len(eps) > 1 or is_range(eps[0])):
         raise InputError(f"--verdict takes one --eps, got {', '.join(eps)}")
     load_torch(threads)
     from ctrobust import execution
 
     run = options.target
-    with interruptible(), execution.opened_target(options) as target:
+    kept = "finished tests are stored and will not be run again"
+    with resumed_by(given_command), interruptible(kept), execution.opened_target(options) as target:
         other = None if transfer is None else execution.read_weights(transfer, options.model)
         with attack_progress("verdict", str(run)) as progress:
             row = execution.verdict_stored(

@@ -23,13 +23,17 @@ def verify(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the choice of examples.")] = 0,
     data: Annotated[str | None, typer.Option(help="Data set. Default: the data set of the run.")] = None,
     model: Model = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights of a factory's network that was trained elsewhere, to attack it again.")
+    ] = None,
     data_root: DataRoot = None,
     threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all checks as JSON.")] = False,
 ) -> None:
-    """Compute every stored number of a run again from its outcomes, and attack a random sample again.
+    """Compute the results of a run again from its outcomes, and attack a random sample again.
 
-    Exit code 6 means that something disagrees.
+    Evaluations, curves, verdicts, the record and the weights are verified; the metrics of the training are not. Exit
+    code 6 means that something disagrees.
     """
     load_torch(threads)
     from ctrobust.execution.verification import verify_run
@@ -39,8 +43,9 @@ def verify(
 
     with interruptible(), messages.status("computing the stored numbers again") as status:
         checks = verify_run(
-            run, data=data, data_root=data_root, sample=sample, seed=seed, callback=report, factory=model
-        )
+            run, data=data, data_root=data_root, sample=sample, seed=seed, callback=report, factory=model,
+            user_weights=weights,
+        )  # fmt: skip
     failed = [check for check in checks if not check.passed]
     if as_json:
         print_line(json.dumps({"run": str(run), "checks": [asdict(check) for check in checks]}, indent=2))

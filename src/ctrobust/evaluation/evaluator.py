@@ -10,11 +10,12 @@ from torch import Tensor, nn
 
 from ctrobust.attacks import Attack, fuse, parse
 from ctrobust.attacks.fused import FusedModel
-from ctrobust.attacks.model_checks import PROBABILITIES, check_model, modes, probabilities
+from ctrobust.attacks.model_checks import PROBABILITIES, check_model, modes, probabilities, untouched
 from ctrobust.attacks.stages import FUSE_FROM_STEPS, left_out
 from ctrobust.errors import InputError
 from ctrobust.evaluation.evaluation_batches import EvaluationBatches, Examples, ProgressCallback
 from ctrobust.evaluation.evaluation_state import EvaluationState, NoStateStore, StateStore, cost
+from ctrobust.evaluation.randomized_models import RANDOMNESS_IMAGES, is_random, repeated_distance
 from ctrobust.evaluation.stage_batches import BatchRunner, StageRunner
 from ctrobust.outcomes import Evaluation
 
@@ -93,7 +94,15 @@ def evaluate(
     attacks = [parse(one) if isinstance(one, str) else one for one in given]
     if any(mode for _, mode in modes(model)):
         warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
-    evaluations = list(evaluate_each(model, data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress))
+    evaluator = Evaluator(model, data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
+    evaluator.clean_logits()  # which checks the outputs of the model
+    if evaluator.draws_at_random():
+        warnings.warn(
+            "the model draws at random, so that an attack may succeed by one lucky pass; evaluate "
+            "ct.evaluation.RepeatedMean(model, 20), whose logits are the mean of 20 passes",
+            stacklevel=2,
+        )
+    evaluations = [evaluator.run(one, NoStateStore()) for one in attacks]
     for one, evaluation in zip(attacks, evaluations, strict=True):
         if one is not None and (missing := left_out(one, evaluation.num_classes)):
             warnings.warn(f"{one} is incomplete on so few classes: {'; '.join(missing)}", stacklevel=2)
@@ -170,6 +179,12 @@ class Evaluator:
                 self.fused = copy if isinstance(copy, FusedModel) else None
         return self._clean
 
+    def draws_at_random(self) -> bool:
+        """Whether two passes over the same first images differ, by the threshold of the first masking test."""
+        x = self.batches.load(torch.arange(min(RANDOMNESS_IMAGES, len(self.batches.labels))))[0]
+        with evaluation_mode(self.user_model), untouched(self.user_model, x):
+            return is_random(repeated_distance(self.model, x, 2))
+
     def run(self, attack: Attack | None, store: StateStore, runner: BatchRunner | None = None) -> Evaluation:
         """Evaluate one attack, from the progress that its store holds; without a `runner`, in this process."""
         with evaluation_mode(self.user_model):
@@ -231,7 +246,19 @@ def _assemble(attack: Attack | None, labels: Tensor, clean: Tensor, state: Evalu
         forwards=state.forwards.numpy(),
         backwards=state.backwards.numpy(),
         unconfirmed=state.unconfirmed.numpy(),
+        broken_by=None if attack is None else _broken_by(attack, state),
     )
+
+
+def _broken_by(attack: Attack, state: EvaluationState) -> dict[str, int] | None:
+    """How many examples each attack of an ensemble broke; None for a single attack."""
+    stages = attack.stages()
+    found = {str(stage.attack): 0 for stage in stages}
+    if len(found) == 1:
+        return None
+    for number in state.broken_by[state.broken_by >= 0].tolist():
+        found[str(stages[number].attack)] += 1
+    return found
 
 
 @contextlib.contextmanager

@@ -11,14 +11,11 @@ from ctrobust.data import Dataset, to_float
 from ctrobust.errors import CtrobustError, InputError
 from ctrobust.evaluation.evaluation_batches import ModelInputs
 from ctrobust.evaluation.evaluator import evaluation_mode
-from ctrobust.evaluation.randomized_models import repeated_distance
+from ctrobust.evaluation.randomized_models import RANDOMNESS_IMAGES, is_random, repeated_distance
 from ctrobust.model_outputs import as_logits
-from ctrobust.outcomes.masking_thresholds import THRESHOLDS
 
 SCALE_IMAGES = 128
 """The number of images on which other scales are tried."""
-
-RANDOMNESS_IMAGES = 8
 
 LARGE_GAIN = 0.2
 """Another scale is reported if it classifies this share of the images more."""
@@ -57,14 +54,26 @@ def check_network(model: nn.Module, data: Dataset, name: str) -> None:
         raise InputError(PROBABILITIES)
 
 
+def check_trainable(model: nn.Module, data: Dataset, name: str) -> None:
+    """Raise unless the logits have a gradient, which training needs."""
+    x, y = data.images[:2], data.labels[:2]
+    inputs = ModelInputs(model)
+    x = inputs.place(x, y, y)[0]
+    with evaluation_mode(model), untouched(model, x), torch.enable_grad():
+        if not as_logits(inputs.in_float32(model)(x)).requires_grad:
+            raise InputError(
+                f"{name} gives logits without a gradient, so it cannot be trained; remove detach(), no_grad() and "
+                "rounding from its forward pass, and let its parameters require gradients"
+            )
+
+
 def draws_at_random(model: nn.Module, data: Dataset) -> bool:
     """Whether passes over the same images differ, by the threshold of the first masking test."""
     inputs = ModelInputs(model)
     x, y = data.images[:RANDOMNESS_IMAGES], data.labels[:RANDOMNESS_IMAGES]
     x = inputs.place(x, y, y)[0]
     with evaluation_mode(model), untouched(model, x):
-        distance = repeated_distance(inputs.in_float32(model), x, 3)
-    return float(distance.max()) > (THRESHOLDS["randomized"].suspicious or 0)
+        return is_random(repeated_distance(inputs.in_float32(model), x, 3))
 
 
 def check_scale(model: nn.Module, data: Dataset, name: str) -> None:

@@ -1,13 +1,19 @@
 """Models that draw at random: how to find them, and the mean of repeated passes by which they are attacked."""
 
+import zlib
+
 import torch
 from torch import Tensor, nn
 
 from ctrobust.model_outputs import as_logits
+from ctrobust.outcomes.masking_thresholds import THRESHOLDS
 
 
 class RepeatedMean(nn.Module):
     """A model whose logits are the mean over several passes of another: what a randomized model predicts.
+
+    Torch's generator is seeded by the images, so that the same batch gives the same logits in every process, and an
+    attack meets other draws in each of its steps. The global generator is left as it was.
 
     Attributes:
         repeats: the number of passes.
@@ -19,10 +25,26 @@ class RepeatedMean(nn.Module):
         self.training = model.training
 
     def forward(self, x: Tensor) -> Tensor:
-        total = as_logits(self.model(x))
-        for _ in range(self.repeats - 1):
-            total = total + as_logits(self.model(x))
-        return total / self.repeats
+        with torch.random.fork_rng():
+            torch.manual_seed(_seed_of(x))
+            total = as_logits(self.model(x))
+            for _ in range(self.repeats - 1):
+                total = total + as_logits(self.model(x))
+            return total / self.repeats
+
+
+def _seed_of(x: Tensor) -> int:
+    """A number that changes with any bit of the images."""
+    return zlib.crc32(x.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+
+
+RANDOMNESS_IMAGES = 8
+"""The number of images whose repeated passes are compared."""
+
+
+def is_random(distances: Tensor) -> bool:
+    """Whether repeated passes differ, by the threshold of the first masking test."""
+    return float(distances.max()) > (THRESHOLDS["randomized"].suspicious or 0)
 
 
 def repeated_distance(model: nn.Module, x: Tensor, count: int) -> Tensor:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ctrobust.attacks import parse
 from ctrobust.data import Dataset
+from ctrobust.errors import InputError
 from ctrobust.evaluation import ProgressCallback, masking
 from ctrobust.execution.stored_evaluation import AttackedNetwork, EvaluationRow, run_of
 from ctrobust.models import WeightsFile
@@ -46,6 +47,8 @@ def verdict_stored(
     as the nearly free ones, are part of it.
     """
     radius = parse(f"fgsm:eps={eps}").eps if isinstance(eps, str) else eps
+    if not radius > 0:
+        raise InputError(f"the radius of a verdict is more than 0, got {eps}")
     spec = VerdictSpec.model_validate(
         {
             "data": data.name, "split": "train" if data.split == "train" else "test", "limit": limit, "eps": radius,

@@ -1,11 +1,13 @@
 """Verification of a run: every stored number is computed again from its outcomes, and a sample is attacked again."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from ctrobust import data as datasets
 from ctrobust.attacks import parse, revision
@@ -14,10 +16,12 @@ from ctrobust.attacks.stages import run_attack
 from ctrobust.data import Dataset
 from ctrobust.errors import DataError, InputError, RunError
 from ctrobust.evaluation import evaluate
-from ctrobust.execution.stored_evaluation import evaluation_data, read_weights
-from ctrobust.models import Classifier
+from ctrobust.execution.stored_evaluation import AttackedNetwork, evaluation_data, read_weights
+from ctrobust.models import UserModel, user_model
+from ctrobust.outcomes import assess_masking
 from ctrobust.specs import UserModelSpec, spec_hash
-from ctrobust.store import OutcomeSummary, RunDirectory, RunRecord, StoredEvaluation
+from ctrobust.store import OutcomeSummary, RunDirectory, RunRecord, StoredCurve, StoredEvaluation
+from ctrobust.store.verdict_files import read_verdict
 
 FLIPS_ALLOWED = 0.02
 """The share of examples that may flip at batch size 1: rounding differs there, and some examples are borderline."""
@@ -50,11 +54,12 @@ def verify_run(
     seed: int = 0,
     callback: VerificationCallback | None = None,
     factory: str | None = None,
+    user_weights: Path | None = None,
 ) -> list[VerificationCheck]:
-    """Verify the record, the weights and every evaluation of a run, and attack `sample` random examples again.
+    """Verify the record, the weights, and every evaluation, curve and verdict of a run, and attack examples again.
 
-    `factory` builds a network of the user that was trained here. Of one that was trained elsewhere the evaluations are
-    verified alone.
+    `factory` builds a network of the user; `user_weights` are its weights if it was trained elsewhere. Without them
+    only what is stored is verified.
 
     The examples are drawn from all stored attacks on these weights, and each is attacked alone: with the same keys its
     random draws are the same, so that only rounding can change an outcome.
@@ -63,12 +68,19 @@ def verify_run(
         raise InputError(f"sample is at least 0, got {sample}")
     run = RunDirectory(path)
     if run.spec_file.exists() and isinstance(spec := run.read_any_spec(), UserModelSpec):
-        text = f"The network of {spec.factory} is not here, so nothing was attacked again."
-        return [*_stored_numbers(run)[0], VerificationCheck("network", True, text)]
+        checks, evaluations = _stored_numbers(run)
+        network, check = _user_network(spec, factory, user_weights)
+        checks += [*_stored_curves(run), *_stored_verdicts(run), check]
+        if network is not None and sample and (attacked := _attacks_on(network, evaluations)):
+            checks += _attack_again(attacked, network.build(), data, data_root, sample, seed, callback)
+        return checks
+    if user_weights is not None:
+        raise InputError(f"--weights is for a network that was trained elsewhere; {path} holds its own")
     record, found = _record(run)
     if record is None:
         return [found]
     checks, evaluations = _stored_numbers(run)
+    checks += [*_stored_curves(run), *_stored_verdicts(run)]
     checks.insert(0, found)
     if not run.model_file.exists():
         return [
@@ -82,10 +94,58 @@ def verify_run(
     model = weights.build()
     checks.append(VerificationCheck("model.safetensors", True, "Its SHA-256 is that of the record."))
     checks.append(_clean_accuracy(record, model, evaluation_data(weights, data, data_root)))
-    attacked = [one for one in evaluations if one.attack != "none" and one.record.spec.weights == weights.sha256[:16]]
-    if sample and attacked:
+    if sample and (attacked := _attacks_on(weights, evaluations)):
         checks += _attack_again(attacked, model, data, data_root, sample, seed, callback)
     return checks
+
+
+def _attacks_on(network: AttackedNetwork, evaluations: list[StoredEvaluation]) -> list[StoredEvaluation]:
+    """The stored attacks on these weights."""
+    digest = network.sha256[:16]
+    return [one for one in evaluations if one.attack != "none" and one.record.spec.weights == digest]
+
+
+def _user_network(
+    spec: UserModelSpec, factory: str | None, weights: Path | None
+) -> tuple[UserModel | None, VerificationCheck]:
+    """Build the network that was trained elsewhere, if its factory is given, and compare it with the stored one."""
+    if factory is None:
+        if weights is not None:
+            raise InputError(f"--weights needs --model {spec.factory}, which builds the network")
+        remedy = f"add --model {spec.factory}" + (" and --weights FILE" if spec.weights is not None else "")
+        text = f"The network was not given, so nothing was attacked again; {remedy} to do so."
+        return None, VerificationCheck("network", True, text)
+    network = user_model(factory, weights, spec.mean, spec.std)
+    if network.sha256 != spec.network:
+        text = f"{factory} with these weights is another network than the one that was evaluated."
+        return None, VerificationCheck("network", False, text)
+    return network, VerificationCheck("network", True, "Its tensors are those that were evaluated.")
+
+
+def _stored_curves(run: RunDirectory) -> Iterator[VerificationCheck]:
+    """Check each curve against its record."""
+    for file in sorted((run.path / "curves").glob("*.npz")):
+        try:
+            stored = StoredCurve.read(file)
+            wrong = json.loads(json.dumps(stored.curve.summary())) != stored.record.summary
+        except RunError as error:
+            yield VerificationCheck(file.name, False, str(error))
+            continue
+        text = "The record disagrees with the radii of the examples." if wrong else "All numbers agree."
+        yield VerificationCheck(file.name, not wrong, text)
+
+
+def _stored_verdicts(run: RunDirectory) -> Iterator[VerificationCheck]:
+    """Assess the measurements of each verdict again."""
+    for file in sorted((run.path / "verdicts").glob("*.json")):
+        try:
+            stored = read_verdict(file)
+        except RunError as error:
+            yield VerificationCheck(file.name, False, str(error))
+            continue
+        wrong = stored.verdict != assess_masking(stored.read_measurements(), stored.verdict.setting)
+        text = "It does not follow from its measurements." if wrong else "It follows from its measurements."
+        yield VerificationCheck(file.name, not wrong, text)
 
 
 def _stored_numbers(run: RunDirectory) -> tuple[list[VerificationCheck], list[StoredEvaluation]]:
@@ -124,7 +184,7 @@ def _record(run: RunDirectory) -> tuple[RunRecord | None, VerificationCheck]:
         return None, VerificationCheck("record.json", False, str(error))
 
 
-def _clean_accuracy(record: RunRecord, model: Classifier, test: Dataset) -> VerificationCheck:
+def _clean_accuracy(record: RunRecord, model: nn.Module, test: Dataset) -> VerificationCheck:
     """Classify the test images again; borderline images may flip on another processor."""
     recorded = record.results
     found = evaluate(model, test)
@@ -136,7 +196,7 @@ def _clean_accuracy(record: RunRecord, model: Classifier, test: Dataset) -> Veri
 
 def _attack_again(
     stored: list[StoredEvaluation],
-    model: Classifier,
+    model: nn.Module,
     data: str | None,
     data_root: Path | None,
     sample: int,
@@ -144,6 +204,9 @@ def _attack_again(
     callback: VerificationCallback | None,
 ) -> list[VerificationCheck]:
     """Attack random examples of the stored evaluations alone and compare whether they are broken."""
+    if any(one.record.spec.repeats > 1 for one in stored):
+        text = "The network draws at random, and otherwise for an image alone, so nothing was attacked again."
+        return [VerificationCheck("attacked again", True, text)]
     draw = np.random.default_rng(seed)
     sizes = [int(one.evaluation.clean_correct.sum()) for one in stored]
     counts = draw.multivariate_hypergeometric(sizes, min(sample, sum(sizes)))
@@ -173,7 +236,7 @@ def _attack_again(
     return [*checks, VerificationCheck("attacked again", len(flipped) <= allowed, finding)]
 
 
-def _is_broken(attack: Attack, model: Classifier, images: Dataset, position: int, *, fuse: bool) -> bool:
+def _is_broken(attack: Attack, model: nn.Module, images: Dataset, position: int, *, fuse: bool) -> bool:
     x = datasets.to_float(images.images[position : position + 1])
     y, key = images.labels[position : position + 1], torch.tensor([position])
     result = run_attack(attack, model, x, y, key, fuse=fuse)

@@ -166,10 +166,10 @@ def _load_tensors(content: bytes, path: Path) -> object:
             warnings.simplefilter("ignore")  # of the file's pickle protocol
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # the loader raises many kinds of errors on what it does not allow
-        reason = str(error).partition("\n")[0]
+        reason = "it holds Python objects, such as a whole module" if "weights_only" in str(error) else "it is damaged"
         raise RunError(
-            f"--weights {path} holds more than tensors or is damaged, and is not read: {reason}. Save "
-            "model.state_dict() instead, best with safetensors.torch.save_file"
+            f"--weights {path} is not read: {reason}; nothing but tensors is loaded. Save model.state_dict() instead, "
+            "best with safetensors.torch.save_file"
         ) from None
 
 

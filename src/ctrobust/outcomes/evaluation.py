@@ -29,6 +29,8 @@ class Evaluation:
         unconfirmed: (N,) bool, whether the attack reported a success that the model, called again, classified
             correctly: kernels round differently in batches of another shape. Such an example counts as robust.
         attack: the canonical text of the attack, "none" for clean images; None where it is not known.
+        broken_by: of an ensemble, the text of each of its attacks -> the number of examples that it broke. Each attack
+            is run on the examples that those before it left. None for a single attack, and where it is not known.
     """
 
     labels: NDArray[np.int64]
@@ -41,6 +43,7 @@ class Evaluation:
     backwards: NDArray[np.int64]
     unconfirmed: NDArray[np.bool_]
     attack: str | None = None
+    broken_by: Mapping[str, int] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -132,7 +135,9 @@ class Evaluation:
         return {name: array for name, array in found.items() if array is not None}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], attack: str | None = None) -> "Evaluation":
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], attack: str | None = None, broken_by: Mapping[str, int] | None = None
+    ) -> "Evaluation":
         """The inverse of `arrays`; checks names and shapes."""
         names = set(_array_names())
         if set(arrays) | {"probabilities"} != names:
@@ -143,12 +148,12 @@ class Evaluation:
         if shapes != expected or rows == 0 or len(classes) != 1:
             raise InputError(f"outcomes are (N,) and probabilities (N, C), N >= 1; got {shapes}")
         found: dict[str, Any] = {"probabilities": None, **arrays}
-        return cls(**found, attack=attack)
+        return cls(**found, attack=attack, broken_by=broken_by)
 
 
 def _array_names() -> list[str]:
     """The fields that hold one value or row per example."""
-    return [field.name for field in fields(Evaluation) if field.name != "attack"]
+    return [field.name for field in fields(Evaluation) if field.name not in ("attack", "broken_by")]
 
 
 def _percent(share: float, interval: Interval) -> str:

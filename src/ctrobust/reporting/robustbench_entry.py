@@ -1,10 +1,15 @@
 """A result in the JSON form of RobustBench's model_info files."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ctrobust.outcomes import Evaluation, worst_case
+from ctrobust.regular_file import read_regular_file
+
+MOST_ENTRY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,20 @@ def robustbench_entry(facts: EntryFacts, evaluations: Mapping[str, Evaluation], 
         entry["external"] = f"{100 * together.robust_accuracy:.2f}"
         others = ", ".join(text for text in evaluations if text != autoattack)
         notes.append(f"{entry['external']}% is what AutoAttack and {others} leave together.")
-    if facts.masking is not None:
-        notes.append(f"Masking verdict: {facts.masking}.")
+    tested = "none was made at this radius" if facts.masking is None else facts.masking
+    notes.append(f"Masking verdict: {tested}.")
     entry["footnote"] = " ".join(notes)
     entry["unreliable"] = facts.masking in ("suspicious", "masked")
     return entry
+
+
+def is_entry(file: Path) -> bool:
+    """Whether a file holds an entry, which may be replaced."""
+    try:
+        found = json.loads(read_regular_file(file, MOST_ENTRY_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and "autoattack_acc" in found
 
 
 def _images(facts: EntryFacts, ours: Evaluation) -> str:

@@ -74,7 +74,7 @@ class StoredEvaluation:
             else:
                 arrays = _without_attack(arrays)
             typed = {name: array.astype(_TYPES[name]) for name, array in arrays.items()}
-            found = Evaluation.from_arrays(typed, self.attack)
+            found = Evaluation.from_arrays(typed, self.attack, self.record.broken_by)
         except (ValueError, KeyError, IndexError) as error:
             raise RunError(f"{self.file} is damaged: {error}; remove it to have it made again") from None
         if len(found) != self.record.summary.count:
@@ -133,6 +133,7 @@ def write_outcomes(
         fused=facts.fused,
         fused_logit_difference=facts.fused_logit_difference,
         left_out=None if facts.left_out is None else tuple(facts.left_out),
+        broken_by=None if evaluation.broken_by is None else dict(evaluation.broken_by),
     )
     write_record(file.with_suffix(".json"), record)
     return StoredEvaluation(file, record)

@@ -148,6 +148,7 @@ class EvaluationRecord(CheckedRecord):
         fused: whether the attack used the fused copy of the model.
         fused_logit_difference: the largest difference between the logits of the fused copy and the original model.
         left_out: the stages that the attack skipped because the model has too few classes.
+        broken_by: of an ensemble, how many examples each of its attacks broke of those that the ones before left.
     """
 
     version: Literal[1] = 1
@@ -164,6 +165,7 @@ class EvaluationRecord(CheckedRecord):
     fused: bool | None
     fused_logit_difference: float | None
     left_out: tuple[str, ...] | None
+    broken_by: dict[str, int] | None = None
 
 
 RecordType = TypeVar("RecordType", bound=CheckedRecord)

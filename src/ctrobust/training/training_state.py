@@ -16,7 +16,7 @@ from lightning_fabric import Fabric
 from ctrobust import data, draws
 from ctrobust.data import Dataset
 from ctrobust.errors import InputError
-from ctrobust.evaluation import check_network
+from ctrobust.evaluation import check_network, check_trainable
 from ctrobust.losses import LOSSES
 from ctrobust.models import Classifier, build_from_spec, save_weights
 from ctrobust.recipes import RECIPES, AttackableModel, OnlineSmoothing, Processes, Recipe
@@ -57,6 +57,7 @@ def build_model(spec: TrainSpec, train: Dataset, factory: str | None = None) -> 
         model = build_from_spec(spec.model, train.in_channels, train.num_classes, train.mean, train.std, size, factory)
     if spec.model.is_user_network:
         check_network(model, train, spec.model.name)
+        check_trainable(model, train, spec.model.name)
     return model
 
 
