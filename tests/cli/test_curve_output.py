@@ -34,6 +34,7 @@ def test_a_curve_of_two_attacks(run: Path, inside: Inside) -> None:
     ("line", "message"),
     [
         ("--attack pgd --eps 0.1..0.25", "goes up in steps of its first value"),
+        ("--attack pgd --eps 0.2..0.1", "goes down; write the smaller radius first"),
         ("--attack pgd --eps 0.1..0.2 --eps 0.3", "a curve has one range of radii; got --eps 0.1..0.2, --eps 0.3"),
         ("--attack pgd:eps=0.1 --eps 0.1..0.2", "each given attack has its own"),
         ("--attack pgd --eps 0.1..0.2 --pictures 4", "--pictures is not for a range of radii"),

@@ -10,7 +10,7 @@ from ctrobust.execution import evaluation_data, read_weights, verdict_stored
 from ctrobust.store import RunDirectory, read_verdicts
 from tests.cli.command import Inside, Terminal, plain
 
-SUMMARY = "Not tested: the 2 tests run (of 14) are fewer than a verdict needs; they found no masking."
+SUMMARY = "Not tested: the network classifies "  # so many of 100, no more than by guessing
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def tested(run: Path) -> Path:
 def test_a_stored_verdict_is_shown_beside_attacks_at_its_radius(inside: Inside) -> None:
     code, out, err = inside("evaluate run --attack fgsm --eps 0.1 --limit 100")
     assert code == 0, err
-    assert out.splitlines()[-1] == f"masking verdict (100 images, linf, eps 0.1): {SUMMARY}"
+    assert out.splitlines()[-1].startswith(f"masking verdict (100 images, linf, eps 0.1): {SUMMARY}")
     assert "masking" not in inside("evaluate run --attack fgsm --eps 0.2 --limit 100").out
     (verdict,) = json.loads(inside("evaluate run --attack fgsm --eps 0.1 --limit 100 --json").out)["verdicts"]
     assert (verdict["level"], verdict["tests_run"], verdict["tests_total"]) == ("not tested", 2, 14)

@@ -102,6 +102,11 @@ def test_changed_curves_and_verdicts_are_caught(evaluated: RunDirectory, inside:
     honest = inside("verify run --sample 0")
     assert honest.code == 0
     assert "It follows from its measurements." in honest.out
+    shown = inside("show run").out
+    assert "masking verdict (20 images, linf, eps 0.05): Not tested" in shown
+    assert "curve of fgsm, eps 0.05 to 0.1: run/curves/" in shown
+    document = json.loads(inside("show run --json").out)[0]
+    assert (document["verdicts"][0]["level"], len(document["curves"])) == ("not tested", 1)
 
     (curve,) = (evaluated.path / "curves").glob("*.npz")
     (verdict,) = (evaluated.path / "verdicts").glob("*.json")

@@ -8,7 +8,7 @@ import pytest
 
 from ctrobust.outcomes import MASKING_TESTS, THRESHOLDS, MaskingSetting, Measurement, assess_masking
 from ctrobust.outcomes.masking_tests import CORE_TESTS, FREE_TESTS, RANDOMIZED_TESTS, is_complete
-from tests.outcomes.test_masking_findings import CASES, N
+from tests.outcomes.test_masking_findings import CASES, N, first
 
 SETTING = MaskingSetting(0.1, "linf", N, 10)
 
@@ -92,3 +92,14 @@ def test_a_verdict_is_complete_with_all_tests_that_need_no_other_network() -> No
 
 def test_thresholds_and_tests_have_the_same_names_in_the_same_order() -> None:
     assert list(THRESHOLDS) == list(MASKING_TESTS)
+
+
+def test_a_network_that_guesses_is_not_tested_but_may_be_masked() -> None:
+    few = first(24)  # 12% of 200 in 10 classes
+    guessing = {"zero gradients": Measurement({"correct": few, "ce": few & False, "margin": few & False})}
+    verdict = assess_masking({**measured(), **guessing}, SETTING)
+    assert verdict.level == "not tested"
+    assert verdict.summary == (
+        "Not tested: the network classifies 24 of 200 images correctly, no more than by guessing."
+    )
+    assert assess_masking({**measured(noise="masked"), **guessing}, SETTING).level == "masked"

@@ -34,7 +34,7 @@ def test_the_largest_range() -> None:
         ("1/255..", "is not a range of radii"),
         ("3/255..8/255", "2, 3, ... times the first, got 2.667 times"),
         ("8/255..8/255", "got 1 times"),
-        ("8/255..4/255", "got 0.5 times"),
+        ("8/255..4/255", "goes down; write the smaller radius first"),
         ("0..8/255", "are positive, got 0"),
         ("-1/255..8/255", "are positive, got -1/255"),
         ("a..b", "'a' is not a number"),

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctrobust.cli.console import print_line
+from ctrobust.cli.console import print_line, print_paragraph
 from ctrobust.errors import InputError
 from ctrobust.store import write_atomic
 
@@ -44,4 +44,4 @@ def save_contact_sheet(row: "EvaluationRow", images: "AttackedImages") -> Path:
 def print_saved_images(saved: "SavedImages") -> None:
     """Print how many attacked images were saved, and how many rounding has repaired."""
     lost = f"; {len(saved.lost)} are classified correctly after rounding to 8 bits and were not saved"
-    print_line(f"{saved.saved:,} attacked images in {saved.folder}{lost if saved.lost else ''}")
+    print_paragraph(f"{saved.saved:,} attacked images in {saved.folder}{lost if saved.lost else ''}")

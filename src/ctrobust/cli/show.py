@@ -9,8 +9,10 @@ import typer
 from ctrobust import specs
 from ctrobust.cli.console import print_line
 from ctrobust.cli.tables import percent, print_results
+from ctrobust.cli.verdict_output import print_verdict_lines
 from ctrobust.errors import RunError
-from ctrobust.store import OutcomeSummary, RunDirectory, Store, StoredEvaluation
+from ctrobust.specs.attack_text import format_number
+from ctrobust.store import OutcomeSummary, RunDirectory, Store, StoredEvaluation, read_curves, read_verdicts
 
 SHOW_EXAMPLE = "Example: ctrobust show runs, or ctrobust show runs/demo/mdl --json"
 
@@ -19,7 +21,7 @@ def show(
     paths: Annotated[list[Path], typer.Argument(help="Run directories, or directories that contain them.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print all records as JSON.")] = False,
 ) -> None:
-    """Print the stored results of runs: accuracies under every attack, with intervals."""
+    """Print the stored results of runs: accuracies under every attack with intervals, verdicts and curves."""
     runs = [run for path in paths for run in find_runs(path)]
     if as_json:
         print_line(json.dumps([_as_json(run) for run in runs], indent=2))
@@ -53,6 +55,11 @@ def _print_run(run: RunDirectory) -> None:
     attacks = [one for one in evaluations if one.attack != "none"]
     if attacks:
         print_results(["attack", "robust accuracy", "images"], [_row(one) for one in attacks])
+    print_verdict_lines(read_verdicts(run))
+    for curve in read_curves(run):
+        radii = curve.record.spec.radii
+        ends = f"{format_number(radii[0])} to {format_number(radii[-1])}"
+        print_line(f"curve of {curve.record.spec.attack.partition(':')[0]}, eps {ends}: {curve.file}")
 
 
 def _print_accuracy(results: OutcomeSummary, split: str) -> None:
@@ -70,4 +77,6 @@ def _as_json(run: RunDirectory) -> dict[str, Any]:
         "spec": run.read_any_spec().model_dump(mode="json"),
         "record": run.read_record().model_dump(mode="json") if run.record_file.exists() else None,
         "evaluations": [one.record.model_dump(mode="json") for one in run.evaluations()],
+        "verdicts": [one.verdict.to_dict() for one in read_verdicts(run)],
+        "curves": [one.record.model_dump(mode="json") for one in read_curves(run)],
     }

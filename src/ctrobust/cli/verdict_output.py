@@ -83,7 +83,7 @@ def print_verdict(run: Path, data: "Dataset", row: "VerdictRow") -> None:
         "reason."
     )
     if row.file is not None:
-        print_line(f"stored in {row.file}")
+        print_line(f"{'found' if row.found else 'stored'} in {row.file}")
         print_line(f"report: {report_command(run if run.is_dir() else row.file.parents[1])}")
 
 

@@ -13,6 +13,7 @@ from ctrobust.cli.signals import interruptible
 from ctrobust.cli.torch_setup import load_torch
 from ctrobust.cli.user_network_options import Model
 from ctrobust.errors import JobsFailedError
+from ctrobust.reporting.number_texts import count_text
 
 VERIFY_EXAMPLE = "Example: ctrobust verify runs/demo/mdl"
 
@@ -51,7 +52,7 @@ def verify(
         print_line(json.dumps({"run": str(run), "checks": [asdict(check) for check in checks]}, indent=2))
     else:
         files = [check for check in checks if check.what.endswith(".npz") and check.passed]
-        print_line(f"{run}: {len(checks)} checks, {len(failed)} failed")
+        print_line(f"{run}: {count_text(len(checks), 'check')}, {len(failed)} failed")
         if files:
             print_paragraph(f"The numbers of {len(files)} evaluations agree with their outcomes.")
         for check in checks:

@@ -35,10 +35,8 @@ def standard_autoattack(texts: Sequence[str]) -> str:
     attacks = {text: parse(text) for text in texts}
     found = [text for text, one in attacks.items() if isinstance(one, AutoAttack) and one.version == "standard"]
     if len(found) != 1:
-        raise InputError(
-            f"RobustBench lists standard AutoAttack at one radius, got {len(found)} of them; "
-            "add --attack autoattack:eps=8/255"
-        )
+        remedy = "name a single radius" if found else "add --attack autoattack:eps=8/255"
+        raise InputError(f"RobustBench lists standard AutoAttack at one radius, got {len(found)} of them; {remedy}")
     return found[0]
 
 

@@ -22,10 +22,14 @@ REVISION = 0
 
 @dataclass(frozen=True)
 class VerdictRow:
-    """A verdict with where it is stored: None for a weights file outside a run directory."""
+    """A verdict with where it is stored: None for a weights file outside a run directory.
+
+    `found` is whether every test had been run before.
+    """
 
     verdict: Verdict
     file: Path | None
+    found: bool = False
 
 
 def verdict_stored(
@@ -81,7 +85,8 @@ def verdict_stored(
     file = verdict_file(run, spec)
     run.check_writable(file.parent)
     with run.writing(file):
-        return VerdictRow(measure(), file)
+        verdict = measure()
+        return VerdictRow(verdict, file, found=verdict.tests_run == len(measured))
 
 
 def _reusable(stored: VerdictRecord, other: str | None) -> dict[str, Measurement]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctrobust.errors import InputError
+from ctrobust.outcomes.intervals import wilson
 
 Level = Literal["none found", "suspicious", "masked", "not tested"]
 LEVELS: tuple[Level, ...] = ("not tested", "none found", "suspicious", "masked")
@@ -117,8 +118,8 @@ class Verdict:
     """The evidence of all tests, in the order in which they are run, and the level that follows.
 
     Attributes:
-        level: "masked" or "suspicious" if a test found that; else "none found" if all core tests were run, and
-            "not tested" if not.
+        level: "masked" or "suspicious" if a test found that; else "none found" if all core tests were run on a network
+            that is better than guessing, and "not tested" if not.
         evidence: one entry per test, also for tests that were not run.
         setting: the examples and the ball.
     """
@@ -141,6 +142,19 @@ class Verdict:
         return sum(one.seconds for one in self.evidence)
 
     @property
+    def correct(self) -> int | None:
+        """How many clean images the network classifies correctly; None if the test that counts them was not run."""
+        found = (one.numbers.get("correct") for one in self.evidence if one.test == "zero gradients")
+        return next((int(count) for count in found if isinstance(count, int | float)), None)
+
+    @property
+    def guesses(self) -> bool:
+        """Whether the network is no better than guessing, so that attacks have hardly anything to break."""
+        if self.correct is None:
+            return False
+        return wilson(self.correct, self.setting.count).low <= 1 / self.setting.classes
+
+    @property
     def summary(self) -> str:
         """The level as a sentence, with the number of tests and what raised it.
 
@@ -152,6 +166,9 @@ class Verdict:
         how_many = f"{self.tests_run} tests run (of {self.tests_total})"
         if self.level == "none found":
             return f"No masking found by the {how_many}."
+        if self.level == "not tested" and self.guesses:
+            right = f"{self.correct} of {self.setting.count} images"
+            return f"Not tested: the network classifies {right} correctly, no more than by guessing."
         if self.level == "not tested":
             return f"Not tested: the {how_many} are fewer than a verdict needs; they found no masking."
         raised = [one.test for one in self.evidence if LEVELS.index(one.level) >= LEVELS.index("suspicious")]

@@ -1,6 +1,7 @@
 """The fourteen masking tests in the order in which they are run, and the verdict that follows from all of them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from ctrobust.outcomes.masking import LEVELS, Evidence, MaskingSetting, Measurement, Verdict
 from ctrobust.outcomes.masking_findings import (
@@ -66,9 +67,10 @@ def assess_masking(measurements: Mapping[str, Measurement], setting: MaskingSett
         evidence.append(Evidence(test, level, sentence, numbers, one.seconds, one.forwards, one.backwards))
     strongest = max((one.level for one in evidence), key=LEVELS.index)
     run = {one.test for one in evidence if one.level != "not tested"}
-    if strongest == "none found" and not run.issuperset(CORE_TESTS):
-        strongest = "not tested"
-    return Verdict(strongest, tuple(evidence), setting)
+    verdict = Verdict(strongest, tuple(evidence), setting)
+    if strongest == "none found" and (verdict.guesses or not run.issuperset(CORE_TESTS)):
+        return replace(verdict, level="not tested")
+    return verdict
 
 
 def is_complete(measurements: Mapping[str, Measurement], setting: MaskingSetting) -> bool:

@@ -23,6 +23,8 @@ def parse_range(text: str) -> list[float]:
         ([2, 4, 6, 8], [0.05, 0.1, 0.15, 0.2])
     """
     first, last = (_fraction(part, text) for part in _ends(text))
+    if last < first:
+        raise InputError(f"the range {text!r} goes down; write the smaller radius first")
     count = last / first
     if count.denominator != 1 or count < 2:
         raise InputError(
