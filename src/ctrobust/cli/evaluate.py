@@ -70,7 +70,11 @@ def evaluate(
         ),
     ] = True,
     verdict: Annotated[
-        bool, typer.Option("--verdict", help="Test whether gradients are masked, in place of attacks.")
+        bool,
+        typer.Option(
+            "--verdict",
+            help="Test whether gradients are masked, in place of attacks; default: 256 images, eps 8/255. Resumes.",
+        ),
     ] = False,
     transfer: Annotated[
         Path | None, typer.Option(help="Run directory of another network, whose attacked images --verdict tries.")
@@ -79,7 +83,10 @@ def evaluate(
         int | None, typer.Option(min=1, max=400, help="Draw a contact sheet of N attacked images for each attack.")
     ] = None,
     save_images: Annotated[
-        Path | None, typer.Option(help="Folder for all broken images of one attack, as 8-bit PNG files.")
+        Path | None,
+        typer.Option(
+            help="Folder for all broken images of one attack, as 8-bit PNG files; those that rounding repairs are counted."
+        ),
     ] = None,
     robustbench: Annotated[
         Path | None, typer.Option(help="File for the result as RobustBench's JSON; needs AutoAttack among the attacks.")
