@@ -85,7 +85,7 @@ def evaluate(
     save_images: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for all broken images of one attack, as 8-bit PNG files; those that rounding repairs are counted."
+            help="Folder for all broken images of one attack, as 8-bit PNG files; what rounding repairs is counted."
         ),
     ] = None,
     robustbench: Annotated[

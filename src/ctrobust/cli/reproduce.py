@@ -9,7 +9,7 @@ from ctrobust.cli.executor_options import Address, CpusPerJob, ExecutorName, Gpu
 from ctrobust.cli.experiment_options import DryRun, NoRun, PlanAsJson, ReadOnlyStores, RenderForm, StoreRoot
 from ctrobust.cli.experiment_runs import ExperimentOptions, carry_out
 from ctrobust.cli.options import DataRoot
-from ctrobust.experiments import EXPERIMENTS, PRESETS, experiment, parts
+from ctrobust.experiments import EXPERIMENTS, PRESETS, experiment, select_cells
 
 REPRODUCE_EXAMPLE = (
     "Example: ctrobust reproduce table7 --preset smoke, or ctrobust reproduce table1 --only MNISTNet --dry-run"
@@ -49,7 +49,7 @@ def reproduce(
     from ctrobust.execution import ExecutorSettings
 
     chosen = dict.fromkeys(one for name in names for one in (EXPERIMENTS if name == "all" else [name]))
-    wanted = parts([experiment(name, preset) for name in chosen], only or ())
+    wanted = select_cells([experiment(name, preset) for name in chosen], only or ())
     settings = ExecutorSettings(workers, threads, nice, address, cpus_per_job, gpus_per_job)
     carry_out(
         wanted,

@@ -16,9 +16,9 @@ from ctrobust.experiments.figure4 import figure4
 from ctrobust.experiments.figure5 import figure5
 from ctrobust.experiments.figure6 import figure6
 from ctrobust.experiments.figure7 import figure7
-from ctrobust.experiments.part import parts
 from ctrobust.experiments.presets import PRESETS, Preset
 from ctrobust.experiments.ranks import average_ranks, ranks
+from ctrobust.experiments.selection import select_cells
 from ctrobust.experiments.statement_results import StatementResult, check_statements
 from ctrobust.experiments.statements import Check, Statement
 from ctrobust.experiments.sweep_table import sweep_table
@@ -56,8 +56,8 @@ EXPERIMENTS: dict[str, Callable[[Preset], Table | Figure]] = {
 __all__ = [
     "DISAGREEMENTS", "EXPERIMENTS", "METRICS", "MISPRINTS", "PRESETS", "Cell", "CellName", "Check", "Column",
     "Disagreement", "Figure", "MeanSpread", "Metric", "Panel", "Point", "Preset", "Row", "Series", "Statement",
-    "StatementResult", "Table", "average_ranks", "check_statements", "disagreements", "experiment", "parts",
-    "ranks", "sweep_table",
+    "StatementResult", "Table", "average_ranks", "check_statements", "disagreements", "experiment",
+    "ranks", "select_cells", "sweep_table",
 ]  # fmt: skip
 
 

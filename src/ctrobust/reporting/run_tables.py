@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from ctrobust.errors import InputError
-from ctrobust.experiments import check_statements, experiment, parts
+from ctrobust.experiments import check_statements, experiment, select_cells
 from ctrobust.outcomes import Evaluation, mcnemar
 from ctrobust.reporting.renderings import render
 from ctrobust.reporting.statement_lines import measured_values
@@ -28,10 +28,11 @@ class AttackColumn:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run directory, read when it is asked for."""
+    """A run directory, read when it is asked for; `others` are directories with further evaluations of the run."""
 
     name: str
     run: RunDirectory
+    others: tuple[RunDirectory, ...] = ()
 
     @cached_property
     def record(self) -> RunRecord | None:
@@ -40,7 +41,8 @@ class StoredRun:
 
     @cached_property
     def _evaluations(self) -> dict[tuple[str, int], Any]:
-        return {(one.attack, one.record.summary.count): one for one in self.run.evaluations()}
+        found = (one for run in (*self.others, self.run) for one in run.evaluations())
+        return {(one.attack, one.record.summary.count): one for one in found}
 
     def outcome(self, column: AttackColumn) -> Evaluation | None:
         """The outcomes under an attack; None if it was not run."""
@@ -53,7 +55,8 @@ class RunTables:
     """The tables that can be made of stored runs.
 
     Attributes:
-        store: where the runs are; one that is named is looked for in each directory of the store in turn.
+        store: where the runs are. A run is the first of its name in the directories of the store; the evaluations in the
+            others are added to it.
         attacks: the columns of the tables.
     """
 
@@ -62,11 +65,12 @@ class RunTables:
 
     def _runs(self, names: Sequence[str]) -> list[StoredRun]:
         folders = (self.store.root, *self.store.read_only)
-        places = [[folder / name for folder in folders if (folder / name).is_dir()] for name in names]
-        return [
-            StoredRun(name, RunDirectory(found[0] if found else self.store.root / name))
-            for name, found in zip(names, places, strict=True)
+        places = [
+            [RunDirectory(folder / name) for folder in folders if (folder / name).is_dir()]
+            or [RunDirectory(self.store.root / name)]
+            for name in names
         ]
+        return [StoredRun(name, first, tuple(others)) for name, (first, *others) in zip(names, places, strict=True)]
 
     def _finished(self, names: Sequence[str]) -> list[tuple[StoredRun, RunRecord]]:
         return [(run, run.record) for run in self._runs(names) if run.record is not None]
@@ -156,7 +160,7 @@ class RunTables:
 
         `only` restricts it to cells whose row and column contain each of the texts.
         """
-        (part,) = parts([experiment(name, preset)], only)
+        (part,) = select_cells([experiment(name, preset)], only)
         return render(part, JobIndex(self.store), "markdown").rstrip("\n").split("\n")
 
     def statements(self, names: Sequence[str], preset: str = "laptop") -> list[str]:

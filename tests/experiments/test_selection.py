@@ -1,21 +1,21 @@
-"""Parts of tables and figures."""
+"""Selected cells of tables and figures."""
 
 import pytest
 
 from ctrobust.errors import InputError
-from ctrobust.experiments import Figure, Table, experiment, parts
+from ctrobust.experiments import Figure, Table, experiment, select_cells
 
 
 def test_without_texts_everything_is_kept() -> None:
     whole = [experiment("table1"), experiment("figure3")]
-    assert parts(whole, ()) == whole
+    assert select_cells(whole, ()) == whole
 
 
 def test_a_table_keeps_the_rows_and_columns_of_its_cells_and_their_second_readings() -> None:
     table = experiment("table7", "laptop")
     assert isinstance(table, Table)
     text = table.second_readings[0].column
-    (part,) = parts([table], [text])
+    (part,) = select_cells([table], [text])
     assert isinstance(part, Table)
     assert {cell.column for cell in part.all_cells} == {text}
     assert part.second_readings
@@ -24,7 +24,7 @@ def test_a_table_keeps_the_rows_and_columns_of_its_cells_and_their_second_readin
 
 
 def test_a_figure_keeps_the_panels_and_series_of_its_points() -> None:
-    (part,) = parts([experiment("figure3")], ["mnistnet mdl", "FashionMNIST, PGD"])
+    (part,) = select_cells([experiment("figure3")], ["mnistnet mdl", "FashionMNIST, PGD"])
     assert isinstance(part, Figure)
     (panel,) = part.panels
     assert panel.title == "FashionMNIST, PGD"
@@ -34,4 +34,4 @@ def test_a_figure_keeps_the_panels_and_series_of_its_points() -> None:
 
 def test_texts_that_no_cell_has_are_refused_with_labels_that_there_are() -> None:
     with pytest.raises(InputError, match=r"contain 'MDL' and 'Lenet'; rows are DO, FL, DB, MSD, \.\.\.; columns are"):
-        parts([experiment("table1")], ["MDL", "Lenet"])
+        select_cells([experiment("table1")], ["MDL", "Lenet"])

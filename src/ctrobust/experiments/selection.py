@@ -1,4 +1,4 @@
-"""A part of tables and figures: the cells whose labels contain given texts."""
+"""Tables and figures with only the cells whose labels contain given texts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,25 +11,27 @@ SHOWN_LABELS = 4
 """The number of rows and of columns that are named where no cell was found."""
 
 
-def parts(experiments: Sequence[Table | Figure], texts: Sequence[str]) -> list[Table | Figure]:
+def select_cells(experiments: Sequence[Table | Figure], texts: Sequence[str]) -> list[Table | Figure]:
     """Each table and figure with only the cells whose row and column contain every text; empty ones are left out.
 
     Example:
         >>> from ctrobust.experiments import experiment
-        >>> (table,) = parts([experiment("table1"), experiment("figure7")], ["MNISTNet Cyclic", "MDL"])
+        >>> (table,) = select_cells([experiment("table1"), experiment("figure7")], ["MNISTNet Cyclic", "MDL"])
         >>> [row.label for row in table.rows], [column.label for column in table.columns]
         (['MDL', 'MDL-PCC'], ['MNISTNet Cyclic M', 'MNISTNet Cyclic FM'])
     """
     if not texts:
         return list(experiments)
-    found = [_table_part(one, texts) if isinstance(one, Table) else _figure_part(one, texts) for one in experiments]
+    found = [
+        _selected_table(one, texts) if isinstance(one, Table) else _selected_figure(one, texts) for one in experiments
+    ]
     found = [one for one in found if one.all_cells]
     if not found:
         raise InputError(_no_cell(experiments, texts))
     return found
 
 
-def _table_part(table: Table, texts: Sequence[str]) -> Table:
+def _selected_table(table: Table, texts: Sequence[str]) -> Table:
     cells, second = (
         tuple(one for one in cells if one.matches(texts)) for cells in (table.cells, table.second_readings)
     )
@@ -43,15 +45,15 @@ def _table_part(table: Table, texts: Sequence[str]) -> Table:
     )
 
 
-def _figure_part(figure: Figure, texts: Sequence[str]) -> Figure:
+def _selected_figure(figure: Figure, texts: Sequence[str]) -> Figure:
     panels = (
-        replace(panel, series=tuple(one for line in panel.series if (one := _series_part(line, texts)).points))
+        replace(panel, series=tuple(one for line in panel.series if (one := _selected_series(line, texts)).points))
         for panel in figure.panels
     )
     return replace(figure, panels=tuple(panel for panel in panels if panel.series))
 
 
-def _series_part(line: Series, texts: Sequence[str]) -> Series:
+def _selected_series(line: Series, texts: Sequence[str]) -> Series:
     return replace(line, points=tuple(point for point in line.points if point.cell.matches(texts)))
 
 
