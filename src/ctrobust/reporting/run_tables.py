@@ -55,8 +55,8 @@ class RunTables:
     """The tables that can be made of stored runs.
 
     Attributes:
-        store: where the runs are. A run is the first of its name in the directories of the store; the evaluations in the
-            others are added to it.
+        store: where the runs are. A run is the first of its name in the directories of the store; the evaluations that
+            the others hold are added to it.
         attacks: the columns of the tables.
     """
 
