@@ -1,7 +1,7 @@
 """The verdict on masking: what it finds in planted and honest networks, how steadily, and what it costs.
 
 python -m benchmarks.verdict matrix                      tests by planted networks, and ten seeds
-python -m benchmarks.verdict matrix --retrain            the same, with ten trainings of each network
+python -m benchmarks.verdict matrix --retrain            the same, with a training of each network for every seed
 python -m benchmarks.verdict calibration results RUNS    what every test measured on stored verdicts
 python -m benchmarks.verdict cost results --data-root D  seconds and passes of each test, on an idle machine
 """

@@ -175,6 +175,7 @@ def test_outcomes_do_not_depend_on_the_other_attacks() -> None:
         assert (one == other).all()
 
 
+@pytest.mark.filterwarnings("ignore:the model draws at random")
 def test_evaluation_of_a_randomized_model_leaves_the_generator_unchanged() -> None:
     model = Preprocessed(lambda x: x + 0.01 * torch.randn_like(x)).eval()
     data, before = batch(model), torch.get_rng_state()

@@ -234,7 +234,7 @@ def test_a_network_that_draws_at_random(inside: Inside, tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, stored.evaluation.arrays()[name])
     checked = inside(f"verify run --model {NETS}:noisy --weights means.safetensors")
     assert checked.code == 0
-    assert "The network draws at random" in checked.out
+    assert "Its random draws depend on the batch" in checked.out
     verdict = document(inside, f"{line} --verdict --eps 0.05")["verdict"]
     assert verdict["setting"]["repeats"] == 20
     levels = {one["test"]: one["level"] for one in verdict["evidence"]}

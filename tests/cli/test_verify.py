@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,18 @@ import pytest
 
 from ctrobust import data, execution
 from ctrobust.specs import train_spec
-from ctrobust.store import OutcomeSummary, RunDirectory, StoredEvaluation, read_arrays, write_arrays
+from ctrobust.store import (
+    OutcomeSummary,
+    RunDirectory,
+    StoredEvaluation,
+    read_arrays,
+    read_curves,
+    read_verdicts,
+    write_arrays,
+)
 from ctrobust.store.records import write_record
 from ctrobust.training import train
+from tests import user_networks
 from tests.cli.command import Inside
 
 
@@ -53,7 +63,7 @@ def test_an_honest_run_passes(inside: Inside) -> None:
 
     code, out, _ = inside("verify run --sample 5")
     assert code == 0
-    assert "The numbers of 3 evaluations agree with their outcomes." in out
+    assert "The numbers of 3 evaluations and curves agree with their outcomes." in out
     assert "of 5 examples attacked alone came out differently" in out
 
 
@@ -104,7 +114,7 @@ def test_changed_curves_and_verdicts_are_caught(evaluated: RunDirectory, inside:
     assert "It follows from its measurements." in honest.out
     shown = inside("show run").out
     assert "masking verdict (20 images, linf, eps 0.05): Not tested" in shown
-    assert "curve of fgsm, eps 0.05 to 0.1: run/curves/" in shown
+    assert "curve up to fgsm:eps=0.1, eps 0.05 to 0.1: run/curves/" in shown
     document = json.loads(inside("show run --json").out)[0]
     assert (document["verdicts"][0]["level"], len(document["curves"])) == ("not tested", 1)
 
@@ -120,6 +130,16 @@ def test_changed_curves_and_verdicts_are_caught(evaluated: RunDirectory, inside:
     found = inside("verify run --sample 0")
     assert found.code == 6
     assert f"FAILED: {verdict.name}" in found.out
+    verdict.write_text(text)
+
+    (stored,) = read_curves(evaluated)  # forged with checksums that fit
+    write_record(curve.with_suffix(".json"), stored.record.model_copy(update={"summary": {"count": 20}}))
+    (record,) = read_verdicts(evaluated)
+    write_record(verdict, record.model_copy(update={"verdict": replace(record.verdict, level="none found")}))
+    found = inside("verify run --sample 0")
+    assert found.code == 6
+    assert "The record disagrees with the radii of the examples." in found.out
+    assert "It does not follow from its measurements." in found.out
 
 
 def test_other_weights_and_another_spec_are_caught(evaluated: RunDirectory, inside: Inside) -> None:
@@ -140,3 +160,18 @@ def test_what_is_no_run_is_refused(inside: Inside, tmp_path: Path) -> None:
     code, _, err = inside("verify empty")
     assert code == 5
     assert "empty" in err
+
+
+def test_a_network_that_returns_a_tuple_is_attacked_again(inside: Inside, tmp_path: Path) -> None:
+    user_networks.write_class_means(tmp_path / "means.safetensors")
+    given = "--weights means.safetensors"
+    line = f"evaluate tests.user_networks:tuples {given} --data digits --limit 30 --out own"
+    assert inside(f"{line} --attack fgsm:eps=0.05 --no-probabilities").code == 0
+    (stored,) = (one for one in RunDirectory(tmp_path / "own").evaluations() if one.attack != "none")
+    assert stored.record.probabilities == "none"
+    done = inside(f"verify own --model tests.user_networks:tuples {given}")
+    assert done.code == 0, done.err
+    assert "examples attacked alone came out differently" in " ".join(done.out.split())
+    without = inside("verify own --model tests.user_networks:tuples")
+    assert without.code == 2
+    assert "add --weights FILE" in without.err

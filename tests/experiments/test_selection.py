@@ -32,6 +32,15 @@ def test_a_figure_keeps_the_panels_and_series_of_its_points() -> None:
     assert len(panel.series[0].points) == 9
 
 
+def test_average_ranks_and_statements_on_other_cells_are_left_out() -> None:
+    whole = experiment("table1")
+    (part,) = select_cells([whole], ["MDL"])
+    assert any(cell.metric == "average_rank" for cell in whole.cells)
+    assert not any(cell.metric == "average_rank" for cell in part.all_cells)
+    assert part.footnotes[0].startswith("Only cells with 'MDL' in their labels are here")
+    assert len(part.statements) < len(whole.statements)
+
+
 def test_texts_that_no_cell_has_are_refused_with_labels_that_there_are() -> None:
     with pytest.raises(InputError, match=r"contain 'MDL' and 'Lenet'; rows are DO, FL, DB, MSD, \.\.\.; columns are"):
         select_cells([experiment("table1")], ["MDL", "Lenet"])

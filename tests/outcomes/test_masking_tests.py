@@ -100,6 +100,6 @@ def test_a_network_that_guesses_is_not_tested_but_may_be_masked() -> None:
     verdict = assess_masking({**measured(), **guessing}, SETTING)
     assert verdict.level == "not tested"
     assert verdict.summary == (
-        "Not tested: the network classifies 24 of 200 images correctly, no more than by guessing."
+        "Not tested: the network classifies 24 of 200 images correctly, which guessing may do as well."
     )
     assert assess_masking({**measured(noise="masked"), **guessing}, SETTING).level == "masked"

@@ -62,6 +62,10 @@ def test_a_page_without_tables_stays_as_it_is() -> None:
             'runs = ["fashion-mdl"]', 'runs = []\nattacks.FGSM = 3',
             "line 9, table 'accuracies': FGSM is 3; it must be {attack = TEXT, images = NUMBER}",
         ),
+        (
+            'table: accuracies\nruns = ["fashion-mdl"]', 'table: reproduce\nname = "table1"\nonly = [3]',
+            r"only is a list of texts, got \[3\]",
+        ),
         ("<!-- end of table -->\n", "", "line 9: '<!-- table: accuracies' does not belong to a table"),
         ("<!-- table: accuracies", "<!-- Table: accuracies", "line 13: '<!-- end of table -->' does not belong"),
         (

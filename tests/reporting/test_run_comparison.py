@@ -83,7 +83,7 @@ def test_tables_remarks_and_markdown() -> None:
 
 def test_csv_has_a_line_for_each_attack() -> None:
     rows = list(csv.DictReader(COMPARISON_RENDERERS["csv"](compare_runs(runs(*FAST))).splitlines()))
-    assert len(rows) == 10
+    assert len(rows) == len(compare_runs(runs(*FAST)).attacks) >= 10
     natural = rows[0]
     assert (natural["attack"], natural["images"], natural["first_accuracy"]) == ("none", "1000", "0.694333")
     assert float(natural["seeds_low"]) < float(natural["examples_low"]) < float(natural["difference"])

@@ -85,7 +85,7 @@ def evaluate(
     save_images: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for all broken images of one attack, as 8-bit PNG files; what rounding repairs is counted."
+            help="Folder for all broken images of one attack, as 8-bit PNG files, if they stay broken after rounding."
         ),
     ] = None,
     robustbench: Annotated[
@@ -241,11 +241,11 @@ def _evaluate_curves(
 
 
 def _refuse_with(what: str, **options: object) -> None:
-    """Refuse options that have no effect on what is made instead of evaluations of single radii."""
+    """Refuse options that have no effect on a curve or a verdict."""
     for name, value in options.items():
         if value is not None:
             option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} is not for {what}: leave it out, or attack with --attack and single --eps")
+            raise InputError(f"{option} is not for {what}: leave it out")
 
 
 def _kept(*, stored: bool) -> str:

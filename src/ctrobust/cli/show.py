@@ -59,7 +59,7 @@ def _print_run(run: RunDirectory) -> None:
     for curve in read_curves(run):
         radii = curve.record.spec.radii
         ends = f"{format_number(radii[0])} to {format_number(radii[-1])}"
-        print_line(f"curve of {curve.record.spec.attack.partition(':')[0]}, eps {ends}: {curve.file}")
+        print_line(f"curve up to {curve.record.spec.attack}, eps {ends}: {curve.file}")
 
 
 def _print_accuracy(results: OutcomeSummary, split: str) -> None:

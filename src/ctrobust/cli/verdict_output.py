@@ -1,5 +1,6 @@
 """`ctrobust evaluate --verdict`, and the line that shows a stored verdict beside robust accuracies."""
 
+import contextlib
 import json
 import shlex
 import textwrap
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ctrobust.store import VerdictRecord
 
 DEFAULT_EPS, DEFAULT_LIMIT = "8/255", 256
+KEPT_TESTS = "finished tests are stored and will not be run again"
+NOTHING_KEPT = "nothing is stored for a weights file outside a run directory"
 WIDTH = 80
 NAME_WIDTH, LEVEL_WIDTH = 25, 10
 """Widths of the columns before the sentences: the longest test and the longest level."""
@@ -49,8 +52,12 @@ def masking_verdict(
     from ctrobust import execution
 
     run = options.target
-    kept = "finished tests are stored and will not be run again"
-    with resumed_by(given_command), interruptible(kept), execution.opened_target(options) as target:
+    with contextlib.ExitStack() as held:
+        with interruptible("nothing was stored yet"):
+            target = held.enter_context(execution.opened_target(options))
+        stored = target.run is not None
+        held.enter_context(resumed_by(given_command if stored else lambda: None))
+        held.enter_context(interruptible(KEPT_TESTS if stored else NOTHING_KEPT))
         other = None if transfer is None else execution.read_weights(transfer, options.model)
         with attack_progress("verdict", str(run)) as progress:
             row = execution.verdict_stored(
@@ -113,7 +120,7 @@ def radius_text(eps: float) -> str:
 
 
 def print_verdict_lines(records: "Sequence[VerdictRecord]") -> None:
-    """Print one line for each verdict that is stored at the radius of an attack."""
+    """Print one line for each stored verdict."""
     for one in records:
         print_paragraph(f"masking verdict ({_where(one.verdict)}): {one.verdict.summary}", "  ")
 

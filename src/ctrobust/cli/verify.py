@@ -51,10 +51,11 @@ def verify(
     if as_json:
         print_line(json.dumps({"run": str(run), "checks": [asdict(check) for check in checks]}, indent=2))
     else:
-        files = [check for check in checks if check.what.endswith(".npz") and check.passed]
+        files = [check for check in checks if check.what.endswith(".npz") and check.passed]  # evaluations and curves
         print_line(f"{run}: {count_text(len(checks), 'check')}, {len(failed)} failed")
         if files:
-            print_paragraph(f"The numbers of {len(files)} evaluations agree with their outcomes.")
+            which = count_text(len(files), "evaluation or curve", "evaluations and curves")
+            print_paragraph(f"The numbers of {which} agree with their outcomes.")
         for check in checks:
             if check not in files:
                 print_paragraph(f"{'ok' if check.passed else 'FAILED'}: {check.what}: {check.finding}", "  ")

@@ -15,7 +15,7 @@ from ctrobust.attacks.stages import FUSE_FROM_STEPS, left_out
 from ctrobust.errors import InputError
 from ctrobust.evaluation.evaluation_batches import EvaluationBatches, Examples, ProgressCallback
 from ctrobust.evaluation.evaluation_state import EvaluationState, NoStateStore, StateStore, cost
-from ctrobust.evaluation.randomized_models import RANDOMNESS_IMAGES, is_random, repeated_distance
+from ctrobust.evaluation.randomized_models import RANDOMNESS_IMAGES, RepeatedMean, is_random, repeated_distance
 from ctrobust.evaluation.stage_batches import BatchRunner, StageRunner
 from ctrobust.outcomes import Evaluation
 
@@ -94,9 +94,11 @@ def evaluate(
     attacks = [parse(one) if isinstance(one, str) else one for one in given]
     if any(mode for _, mode in modes(model)):
         warnings.warn("the model is in training mode; it is evaluated in eval mode and put back", stacklevel=2)
+    if not attacks:
+        return []
     evaluator = Evaluator(model, data, attacks, limit=limit, chunk=chunk, fuse=fuse, progress=progress)
     evaluator.clean_logits()  # which checks the outputs of the model
-    if evaluator.draws_at_random():
+    if not isinstance(model, RepeatedMean) and evaluator.draws_at_random():
         warnings.warn(
             "the model draws at random, so that an attack may succeed by one lucky pass; evaluate "
             "ct.evaluation.RepeatedMean(model, 20), whose logits are the mean of 20 passes",
@@ -175,7 +177,8 @@ class Evaluator:
                 _check_classes(attack, self._clean.shape[1])
             if self.may_fuse and any(_is_long(attack) for attack in self.attacks):
                 examples = self.batches.load(torch.arange(min(self.chunk, len(self._clean))))[0]
-                copy = fuse(self.model, examples)
+                with evaluation_mode(self.user_model):
+                    copy = fuse(self.model, examples)
                 self.fused = copy if isinstance(copy, FusedModel) else None
         return self._clean
 

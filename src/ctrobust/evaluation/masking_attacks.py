@@ -16,10 +16,9 @@ from ctrobust.evaluation.evaluation_batches import EvaluationBatches, Examples, 
 from ctrobust.evaluation.evaluator import evaluation_mode
 from ctrobust.evaluation.masking_measures import MEASURES
 from ctrobust.evaluation.masking_run import MaskingRun
-from ctrobust.evaluation.randomized_models import repeated_distance
+from ctrobust.evaluation.randomized_models import is_random, repeated_distance
 from ctrobust.outcomes.masking import Measurement, Verdict
 from ctrobust.outcomes.masking_tests import FREE_TESTS, MASKING_TESTS, RANDOMIZED_TESTS, assess_masking
-from ctrobust.outcomes.masking_thresholds import THRESHOLDS
 
 SAME_BATCH_REPEATS = 5
 
@@ -85,7 +84,7 @@ def masking(
         found = dict(measured or {})
         if "randomized" not in found:
             found["randomized"] = _measure_randomness(model, data, limit, chunk)
-        randomized = float(found["randomized"].arrays["distance"].max()) > (THRESHOLDS["randomized"].suspicious or 0)
+        randomized = is_random(found["randomized"].arrays["distance"])
         run = MaskingRun(
             model, data, eps=eps, norm=norm, limit=limit, seed=seed, chunk=chunk, randomized=randomized, other=transfer,
             measured=found,

@@ -85,8 +85,8 @@ def verdict_stored(
     file = verdict_file(run, spec)
     run.check_writable(file.parent)
     with run.writing(file):
-        verdict = measure()
-        return VerdictRow(verdict, file, found=verdict.tests_run == len(measured))
+        before = find_verdict(run, spec)
+        return VerdictRow(measure(), file, found=before is not None and before == find_verdict(run, spec))
 
 
 def _reusable(stored: VerdictRecord, other: str | None) -> dict[str, Measurement]:

@@ -1,6 +1,7 @@
-"""Verification of a run: every stored number is computed again from its outcomes, and a sample is attacked again."""
+"""Verification of a run: its results are computed again from what is stored, and a sample is attacked again."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +16,11 @@ from ctrobust.attacks.base import Attack
 from ctrobust.attacks.stages import run_attack
 from ctrobust.data import Dataset
 from ctrobust.errors import DataError, InputError, RunError
-from ctrobust.evaluation import evaluate
+from ctrobust.evaluation import ModelInputs, evaluate
 from ctrobust.execution.stored_evaluation import AttackedNetwork, evaluation_data, read_weights
+from ctrobust.model_outputs import as_logits
 from ctrobust.models import UserModel, user_model
-from ctrobust.outcomes import assess_masking
+from ctrobust.outcomes import Verdict, assess_masking
 from ctrobust.specs import UserModelSpec, spec_hash
 from ctrobust.store import OutcomeSummary, RunDirectory, RunRecord, StoredCurve, StoredEvaluation
 from ctrobust.store.verdict_files import read_verdict
@@ -115,6 +117,8 @@ def _user_network(
         remedy = f"add --model {spec.factory}" + (" and --weights FILE" if spec.weights is not None else "")
         text = f"The network was not given, so nothing was attacked again; {remedy} to do so."
         return None, VerificationCheck("network", True, text)
+    if weights is None and spec.weights is not None:
+        raise InputError(f"the weights of {factory} are in a file of their own; add --weights FILE")
     network = user_model(factory, weights, spec.mean, spec.std)
     if network.sha256 != spec.network:
         text = f"{factory} with these weights is another network than the one that was evaluated."
@@ -128,6 +132,7 @@ def _stored_curves(run: RunDirectory) -> Iterator[VerificationCheck]:
         try:
             stored = StoredCurve.read(file)
             wrong = json.loads(json.dumps(stored.curve.summary())) != stored.record.summary
+            wrong = wrong or stored.record.hash != spec_hash(stored.record.spec) or stored.record.hash not in file.name
         except RunError as error:
             yield VerificationCheck(file.name, False, str(error))
             continue
@@ -143,7 +148,8 @@ def _stored_verdicts(run: RunDirectory) -> Iterator[VerificationCheck]:
         except RunError as error:
             yield VerificationCheck(file.name, False, str(error))
             continue
-        wrong = stored.verdict != assess_masking(stored.read_measurements(), stored.verdict.setting)
+        wrong = not _same_verdict(stored.verdict, assess_masking(stored.read_measurements(), stored.verdict.setting))
+        wrong = wrong or stored.hash != spec_hash(stored.spec) or stored.hash not in file.name
         text = "It does not follow from its measurements." if wrong else "It follows from its measurements."
         yield VerificationCheck(file.name, not wrong, text)
 
@@ -171,6 +177,23 @@ def _stored_numbers(run: RunDirectory) -> tuple[list[VerificationCheck], list[St
         if not wrong:
             intact.append(stored)
     return checks, intact
+
+
+def _same_verdict(one: Verdict, other: Verdict) -> bool:
+    """Whether levels are equal and numbers agree up to rounding; sentences may be worded otherwise."""
+    if (one.level, len(one.evidence)) != (other.level, len(other.evidence)):
+        return False
+    for first, second in zip(one.evidence, other.evidence, strict=True):
+        same = (first.test, first.level, first.numbers.keys()) == (second.test, second.level, second.numbers.keys())
+        if not same or not all(_same_number(value, second.numbers[key]) for key, value in first.numbers.items()):
+            return False
+    return True
+
+
+def _same_number(one: float | str | None, other: float | str | None) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
+    return one == other
 
 
 def _record(run: RunDirectory) -> tuple[RunRecord | None, VerificationCheck]:
@@ -205,7 +228,7 @@ def _attack_again(
 ) -> list[VerificationCheck]:
     """Attack random examples of the stored evaluations alone and compare whether they are broken."""
     if any(one.record.spec.repeats > 1 for one in stored):
-        text = "The network draws at random, and otherwise for an image alone, so nothing was attacked again."
+        text = "Its random draws depend on the batch, so an image alone has other ones; nothing was attacked again."
         return [VerificationCheck("attacked again", True, text)]
     draw = np.random.default_rng(seed)
     sizes = [int(one.evaluation.clean_correct.sum()) for one in stored]
@@ -218,6 +241,10 @@ def _attack_again(
                 VerificationCheck(one.file.name, False, f"{one.attack} has changed since these outcomes were made.")
             )
             continue
+        if data is None and spec.data not in datasets.DATASETS:
+            raise InputError(
+                f"{one.file.name} is of {spec.data!r}; data of your own are read only where you name them by --data"
+            )
         images = datasets.load(data or spec.data, spec.split, data_root)
         if spec.contents != (None if images.verified else images.digest()):
             raise DataError(f"{one.file.name} was made with other contents of {spec.data} than those found here")
@@ -237,8 +264,11 @@ def _attack_again(
 
 
 def _is_broken(attack: Attack, model: nn.Module, images: Dataset, position: int, *, fuse: bool) -> bool:
-    x = datasets.to_float(images.images[position : position + 1])
-    y, key = images.labels[position : position + 1], torch.tensor([position])
-    result = run_attack(attack, model, x, y, key, fuse=fuse)
+    inputs = ModelInputs(model)
+    x, y, key = inputs.place(
+        images.images[position : position + 1], images.labels[position : position + 1], torch.tensor([position])
+    )
+    network = inputs.in_float32(model)
+    result = run_attack(attack, network, x, y, key, fuse=fuse)
     with torch.no_grad():
-        return bool(model(result.x_adv).argmax(1) != y)
+        return bool(as_logits(network(result.x_adv)).argmax(1) != y)

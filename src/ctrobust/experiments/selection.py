@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ctrobust.errors import InputError
+from ctrobust.experiments.cell import Cell, CellName
 from ctrobust.experiments.figure import Figure, Series
+from ctrobust.experiments.statements import Statement
 from ctrobust.experiments.table import Table
 
 SHOWN_LABELS = 4
@@ -33,7 +35,8 @@ def select_cells(experiments: Sequence[Table | Figure], texts: Sequence[str]) ->
 
 def _selected_table(table: Table, texts: Sequence[str]) -> Table:
     cells, second = (
-        tuple(one for one in cells if one.matches(texts)) for cells in (table.cells, table.second_readings)
+        tuple(one for one in cells if one.matches(texts) and one.metric != "average_rank")
+        for cells in (table.cells, table.second_readings)
     )
     rows, columns = {one.row for one in cells + second}, {one.column for one in cells + second}
     return replace(
@@ -42,6 +45,8 @@ def _selected_table(table: Table, texts: Sequence[str]) -> Table:
         columns=tuple(one for one in table.columns if one.label in columns),
         cells=cells,
         second_readings=second,
+        footnotes=(_footnote(texts), *table.footnotes),
+        statements=_selected_statements(table.statements, table.name, cells + second),
     )
 
 
@@ -50,7 +55,25 @@ def _selected_figure(figure: Figure, texts: Sequence[str]) -> Figure:
         replace(panel, series=tuple(one for line in panel.series if (one := _selected_series(line, texts)).points))
         for panel in figure.panels
     )
-    return replace(figure, panels=tuple(panel for panel in panels if panel.series))
+    part = replace(figure, panels=tuple(panel for panel in panels if panel.series))
+    return replace(
+        part,
+        footnotes=(_footnote(texts), *figure.footnotes),
+        statements=_selected_statements(figure.statements, figure.name, part.cells),
+    )
+
+
+def _footnote(texts: Sequence[str]) -> str:
+    return (
+        f"Only cells with {' and '.join(map(repr, texts))} in their labels are here: the best value is the best of "
+        "these, and average ranks are left out."
+    )
+
+
+def _selected_statements(statements: Sequence[Statement], name: str, cells: Sequence[Cell]) -> tuple[Statement, ...]:
+    """The statements of which a check is about selected cells alone."""
+    known = {CellName(name, one.row, one.column) for one in cells}
+    return tuple(one for one in statements if any(known.issuperset(check.cells()) for check in one.checks))
 
 
 def _selected_series(line: Series, texts: Sequence[str]) -> Series:

@@ -149,7 +149,7 @@ class Verdict:
 
     @property
     def guesses(self) -> bool:
-        """Whether the network is no better than guessing, so that attacks have hardly anything to break."""
+        """Whether the network may be no better than guessing, by the 95% interval of its accuracy."""
         if self.correct is None:
             return False
         return wilson(self.correct, self.setting.count).low <= 1 / self.setting.classes
@@ -168,7 +168,7 @@ class Verdict:
             return f"No masking found by the {how_many}."
         if self.level == "not tested" and self.guesses:
             right = f"{self.correct} of {self.setting.count} images"
-            return f"Not tested: the network classifies {right} correctly, no more than by guessing."
+            return f"Not tested: the network classifies {right} correctly, which guessing may do as well."
         if self.level == "not tested":
             return f"Not tested: the {how_many} are fewer than a verdict needs; they found no masking."
         raised = [one.test for one in self.evidence if LEVELS.index(one.level) >= LEVELS.index("suspicious")]

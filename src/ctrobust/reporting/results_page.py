@@ -92,8 +92,13 @@ def _make(tables: RunTables, kind: str, fields: dict[str, Any], where: str) -> l
     required = {name for name in allowed if name not in OPTIONAL_FIELDS}
     wrong = [name for name, value in fields.items() if not isinstance(value, allowed.get(name, ()))]
     if wrong or not required <= fields.keys():
-        expected = ", ".join(f"{name} ({TYPE_NAMES[type_]})" for name, type_ in allowed.items())
+        expected = ", ".join(
+            f"{name} ({TYPE_NAMES[type_]}{', optional' if name in OPTIONAL_FIELDS else ''})"
+            for name, type_ in allowed.items()
+        )
         raise InputError(f"{where}: its fields are {', '.join(fields) or 'none'}; they must be {expected}")
+    if not all(isinstance(text, str) for text in fields.get("only", ())):
+        raise InputError(f"{where}: only is a list of texts, got {fields['only']!r}")
     if "attacks" in fields:
         tables = replace(tables, attacks=_columns(fields["attacks"], where))
     try:

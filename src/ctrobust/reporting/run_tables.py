@@ -41,7 +41,9 @@ class StoredRun:
 
     @cached_property
     def _evaluations(self) -> dict[tuple[str, int], Any]:
-        found = (one for run in (*self.others, self.run) for one in run.evaluations())
+        found = [one for run in (*self.others, self.run) for one in run.evaluations()]
+        if self.others and self.record is not None:  # a run of the same name may have other weights
+            found = [one for one in found if one.record.spec.weights == self.record.weights_sha256[:16]]
         return {(one.attack, one.record.summary.count): one for one in found}
 
     def outcome(self, column: AttackColumn) -> Evaluation | None:
@@ -205,6 +207,7 @@ TABLE_FIELDS: Mapping[str, Mapping[str, type]] = {
 
 
 OPTIONAL_FIELDS = ("attacks", "only", "preset")
+"""The fields of a table that may be left out."""
 
 
 def _percent(value: float, low: float, high: float) -> str:
