@@ -65,7 +65,7 @@ def test_all_tests_in_a_terminal_of_80_columns_and_as_json(
     (record,) = read_verdicts(RunDirectory(tested))
     assert record.complete
     assert record.verdict.tests_run == 13
-    assert record.verdict.summary in " ".join(lines)
+    assert record.verdict.summary in " ".join(" ".join(lines).split())
     for one in record.verdict.evidence:
         assert any(line.startswith(f"{one.test:25}  {one.level}") for line in lines)
     document = json.loads(inside("evaluate run --verdict --eps 0.1 --limit 100 --json").out)
