@@ -27,7 +27,8 @@ def test_every_line_of_a_tabular_has_the_columns_that_it_declares(name: str) -> 
 def test_headers_that_columns_share_are_one_cell() -> None:
     text = render(experiment("table1", "laptop"), JobIndex(COMMITTED), "latex")
     assert r"\multicolumn{4}{c}{MNISTNet} & \multicolumn{4}{c}{VGG16} & \multicolumn{4}{c}{ResNet50}" in text
-    assert text.count(r"\textbf{") == 13
+    printed, ours = 13, 1  # the best of the only column in which every row has a value
+    assert text.count(r"\textbf{") == printed + ours
 
 
 def test_a_negative_difference_has_the_minus_of_mathematics() -> None:

@@ -122,21 +122,22 @@ def _from_summary(cell: Cell, summary: OutcomeSummary) -> Measured:
 
 
 def _average_ranks(table: Table, values: list[CellValue]) -> Mapping[str, CellValue]:
-    """The average rank of each row, over the columns in which every row has a value."""
+    """The average rank of each row, once every row has a value in every column; before, how many columns have."""
     by_cell = {(cell.row, cell.column): value for cell, value in zip(table.all_cells, values, strict=True)}
     rows = [row.label for row in table.rows]
+    ranks = {cell.column for cell in table.cells if cell.metric == "average_rank"}
     columns = [
         [by_cell[row, column.label].value for row in rows]
         for column in table.columns
-        if all((row, column.label) in by_cell for row in rows)
+        if column.label not in ranks and all((row, column.label) in by_cell for row in rows)
     ]
     complete = [[value for value in column if value is not None] for column in columns if None not in column]
-    accuracies = [column for column in columns if any(value is not None for value in column)]
     if not complete:
         return {}
+    if len(complete) < len(columns):  # ranks over a few columns are not comparable with the paper's
+        return {row: CellValue(None, remark=f"{len(complete)} of {len(columns)} columns") for row in rows}
     found = average_ranks(list(zip(*complete, strict=True)))
-    remark = "" if len(complete) == len(accuracies) else f"over {len(complete)} columns"
-    return {row: CellValue(rank, remark=remark) for row, rank in zip(rows, found, strict=True)}
+    return {row: CellValue(rank) for row, rank in zip(rows, found, strict=True)}
 
 
 def difference(value: CellValue, cell: Cell) -> float | None:
